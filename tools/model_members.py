@@ -41,12 +41,12 @@ def verdicts(cluster: Any, plan: Any, model: Any) -> dict[str, str]:
 
     names = [name for name in dir(type(model)) if not name.startswith("_")]
     before = {name: _member(model, name) for name in names}
-    anew = {name for name in names if _is_made_anew(model, name)}
+    several = {name for name in names if _differs_each_time(model, name)}
     hm.distribute(model, cluster, plan=plan)
     looped = {*("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"), *_functions(names)}
-    found = {name: LOOP if name in looped else _verdict(before[name], _member(model, name)) for name in names}
-    alike = {name for name in anew if type(before[name]).__qualname__ == type(_member(model, name)).__qualname__}
-    return {name: EQUAL if name in alike else verdict for name, verdict in found.items()}
+    first = {name: LOOP if name in looped else _verdict(before[name], _member(model, name)) for name in names}
+    alike = {name for name in several if type(before[name]).__qualname__ == type(_member(model, name)).__qualname__}
+    return {name: EQUAL if name in alike else verdict for name, verdict in first.items()}
 
 
 def _functions(names: list[str]) -> list[str]:
@@ -78,7 +78,7 @@ def _is_equal(before: Any, after: Any) -> bool:
         return repr(before) == repr(after)
 
 
-def _is_made_anew(model: Any, name: str) -> bool:
+def _differs_each_time(model: Any, name: str) -> bool:
     """Return whether each look at a member makes another object."""
     return type(getattr(type(model), name, None)) is property and _member(model, name) is not _member(model, name)
 
@@ -95,10 +95,10 @@ def main(results: pathlib.Path | None) -> None:
     model = keras.Sequential([keras.Input((5, 5, 2)), *layers])
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
-        found = verdicts(cluster, hm.Plan.batch(model, [2, 1], cluster, 8), model)
+        verdict_of = verdicts(cluster, hm.Plan.batch(model, [2, 1], cluster, 8), model)
     rows = []
     for verdict in (SAME, EQUAL, METHOD, LOOP, DIFFERS):
-        members = sorted(name for name, own in found.items() if own == verdict)
+        members = sorted(name for name, own in verdict_of.items() if own == verdict)
         rows.append(table_row({"verdict": verdict, "count": len(members), "members": ", ".join(members) or "none"}))
     publish(results, TABLE, rows)
     print(shown(TABLE, rows))

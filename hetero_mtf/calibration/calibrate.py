@@ -30,7 +30,8 @@ from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import wide_spread
-from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
+from hetero_mtf.program.optimizer_reading import read_optimizer
+from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.report.progress import progress as progress_bar
 from hetero_mtf.runtime.cluster import check_live

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import random
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -118,8 +119,10 @@ def is_seed(variable: Any) -> bool:
 
 def seed_states(operation: Any) -> list[Any]:
     """Return the states of the random seeds that a call of an operation may draw by: its own, and at last the one that all share."""
+    drawn_from = random.getstate()  # where Keras makes it now, for its seed; the next model's initial weights are drawn from there too
     with sys.modules["tensorflow.python.eager.context"].eager_mode():  # Keras makes it when it is first used, in no graph of ours
         shared = sys.modules["keras.src.random.seed_generator"].global_seed_generator().state
+    random.setstate(drawn_from)
     return [*(variable for variable in hidden_state(operation) if is_seed(variable)), shared]
 
 

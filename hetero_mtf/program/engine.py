@@ -180,10 +180,8 @@ class Engine:
         x : (inputs,) arrays (batch, ...).
         graph : as in `BatchArrays`.
         """
-        batch = BatchArrays(tuple(x), (), (), (), graph=graph)
-        program = self._program("predict", batch)
-        outputs = program.outputs[: len(self._context.graph.outputs)]
-        return tuple(self._run(outputs, self._feeds(program, batch, 0)))
+        program = self._program("predict", batch := BatchArrays(tuple(x), (), (), (), graph=graph))
+        return tuple(self._run(program.outputs[: len(self.graph.outputs)], self._feeds(program, batch, 0)))
 
     def read(self) -> dict[str, np.ndarray]:
         """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""

@@ -7,25 +7,19 @@ update one slice. TensorFlow's fused kernels are used where they compute the sam
 from __future__ import annotations
 
 import abc
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.mesh.framework_versions import check_frameworks
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
 from hetero_mtf.program.keras_rule import KerasSteps, slot_dimensions
 from hetero_mtf.program.loss_scale import SCALAR, LossScaling
 
 Rates = float | tuple[float, ...]
-FUSED = ("SGD", "Adam", "AdamW")  # optimizers that TensorFlow has kernels of
-_CAST_OPTIONS = ("momentum", "beta_1", "beta_2", "weight_decay")
 _NO_SQUARES = ("SGD", "Lion")
-_NOT_FUSED = ("use_ema", "gradient_accumulation_steps")  # options that the kernels do not have
 
 
 class UpdateRule(abc.ABC):
@@ -352,80 +346,3 @@ class SeveralRules(UpdateRule):
 
     def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
         raise NotImplementedError  # it has no momentum that is known as such
-
-
-def keras_optimizer(optimizer: Any) -> Any:
-    """Return the Keras optimizer of a name, or the object itself.
-
-    Raises
-    ------
-    UnsupportedError
-        If it is none.
-    """
-    import keras
-
-    try:
-        return keras.optimizers.get(optimizer)
-    except (ValueError, TypeError) as fault:
-        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
-
-
-def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[UpdateRule, Any]:
-    """Return the update rule of a Keras optimizer, and a copy of the optimizer for its learning rates.
-
-    Parameters
-    ----------
-    optimizer : keras.optimizers.Optimizer, or a name such as "adam".
-    dtype : dtype of the variables.
-    fused : whether TensorFlow's kernels may be used, which round otherwise than Keras where a variable has half precision.
-
-    Raises
-    ------
-    UnsupportedError
-        If it is none, or one of several optimizers, or the installed TensorFlow or Keras is too old.
-    """
-    import keras
-
-    check_frameworks()
-    given = keras_optimizer(optimizer)
-    if isinstance(given, keras.optimizers.LossScaleOptimizer):
-        rule, copied = read_optimizer(given.inner_optimizer, dtype, fused)
-        rule.loss_scaling = LossScaling(float(given.initial_scale), int(given.dynamic_growth_steps))
-        return rule, keras.optimizers.LossScaleOptimizer(copied, rule.loss_scaling.initial, rule.loss_scaling.growth_steps)
-    if isinstance(given, getattr(keras.optimizers, "MultiOptimizer", ())):  # since Keras 3.15
-        return _several(given, dtype, fused)
-    name = type(given).__name__
-    config, copied = _copied(given)
-    own = getattr(keras.optimizers, name, None) is type(given) and name in FUSED
-    excluded = getattr(given, "_exclude_from_weight_decay", None) or getattr(given, "_exclude_from_weight_decay_pattern", None)
-    if not own or excluded or not fused or any(config.get(option) for option in _NOT_FUSED):
-        return KerasRule(config, {}, KerasSteps(given)), copied
-    numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
-    cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
-    rule = SGD(config, cast) if name == "SGD" else Adam(config, cast)
-    return rule, copied
-
-
-def _several(optimizer: Any, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
-    """Return the rule of a MultiOptimizer, and a copy of it."""
-    import keras
-
-    if not isinstance(optimizer._optimizer_map, keras.optimizers.OptimizerMap):
-        raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function; give a keras.optimizers.OptimizerMap")
-    _, copied = _copied(optimizer)
-    rules = [read_optimizer(each, dtype, fused)[0] for each in copied.optimizers]
-    return SeveralRules(rules, lambda live: copied.optimizers.index(copied._optimizer_map(live))), copied
-
-
-def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
-    """Return a Keras optimizer's configuration and an independent copy made from it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about lambdas, which are refused below
-            config = optimizer.get_config()
-            return config, type(optimizer).from_config(config)
-    except (NotImplementedError, TypeError, ValueError) as fault:
-        said = " ".join(str(fault).split())[:120]
-        wrong = f"the optimizer {type(optimizer).__name__} has a learning rate that Keras cannot copy ({said})"
-        remedy = "give a number, or a schedule with get_config that is decorated with keras.saving.register_keras_serializable()"
-        raise UnsupportedError(f"{wrong}; {remedy}") from fault

@@ -148,7 +148,7 @@ def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], call
     if not is_samplewise(loss):
         return y.astype(dtype)  # Keras, too, hands all losses targets of its own dtype
     if type(loss).__name__ != WITH_CLASS_NUMBERS:
-        shape = y.shape[1:] or (1,)
+        shape = _of_rank(y.shape[1:], len(output))
         if shape != output:
             raise DataError(
                 f"{called} has targets of shape {y.shape[1:]}, the network's output is {output}; give targets of the output's shape"
@@ -165,6 +165,13 @@ def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], call
             f"{called} has values such as {y[labels.reshape(y.shape) != y][0]:g}, this loss needs class numbers; give whole numbers"
         )
     return labels
+
+
+def _of_rank(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Return a shape with a last dimension of 1 added or dropped, as Keras's losses do, where that gives it the rank."""
+    if len(shape) == rank - 1:
+        return (*shape, 1)
+    return shape[:-1] if len(shape) == rank + 1 and shape[-1] == 1 else shape
 
 
 def checked_seed(seed: Any) -> int:

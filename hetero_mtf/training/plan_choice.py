@@ -22,7 +22,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
 from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.losses import read_loss
-from hetero_mtf.program.optimizers import keras_optimizer
+from hetero_mtf.program.optimizer_reading import keras_optimizer
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
 from hetero_mtf.training.refine import refine
 from hetero_mtf.units import seconds_text

@@ -17,7 +17,7 @@ from hetero_mtf.planning.profile.validity import check_profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.planning.refinement.loop import Refinement, Refiner
 from hetero_mtf.program.objective import read_objective, timed_objective
-from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.program.optimizer_reading import read_optimizer
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
 from hetero_mtf.training.plan_runner import EngineRunner
 

@@ -19,7 +19,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.program.loss_scale import LossScale, scaled_optimizer
 from hetero_mtf.program.objective import read_objective, with_masks
-from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.program.optimizer_reading import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches

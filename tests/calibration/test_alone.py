@@ -16,7 +16,7 @@ from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.devices import Device
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.profile.curve import Curve
-from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.program.optimizer_reading import read_optimizer
 
 L = keras.layers
 BATCH = 4

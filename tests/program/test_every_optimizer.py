@@ -10,7 +10,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
-from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.program.optimizer_reading import read_optimizer
 from tests.program.oracle import planned, worst_error
 from tools.conformance.optimizers import OPTIMIZERS
 

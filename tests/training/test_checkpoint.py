@@ -23,7 +23,8 @@ import pytest
 
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.program.optimizers import UpdateRule, read_optimizer
+from hetero_mtf.program.optimizer_reading import read_optimizer
+from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.checkpoint import State, check_name, check_values, checksum, fitting_values, load_state, save_state
 from hetero_mtf.training.finite import holds_finite
 

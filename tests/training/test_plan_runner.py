@@ -12,7 +12,7 @@ from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective
-from hetero_mtf.program.optimizers import read_optimizer
+from hetero_mtf.program.optimizer_reading import read_optimizer
 from hetero_mtf.training.plan_runner import EngineRunner, _random_targets
 from tests.training.setting import cluster, cross_entropy, net
 

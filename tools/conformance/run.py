@@ -107,7 +107,7 @@ def optimizer_row(name: str) -> Row:
         x = keras.layers.Flatten()(keras.layers.Conv2D(4, 3, activation="relu")(i))
         model = keras.Model(i, keras.layers.Dense(3)(keras.layers.Dense(6, activation="tanh")(x)))
         xs, ys = [rng.normal(size=(BATCH, 5, 5, 2)) for _ in range(5)], [rng.normal(size=(BATCH, 3)) for _ in range(5)]
-        from hetero_mtf.program.optimizers import read_optimizer
+        from hetero_mtf.program.optimizer_reading import read_optimizer
 
         rule, _ = read_optimizer(optimizers.OPTIMIZERS[name](), "float64")
         full = getattr(getattr(rule, "steps", None), "needs_full_variable", False)

@@ -36,33 +36,33 @@ def divided(model: Any) -> Divided:
     """
     import keras
 
-    whole = Divided(model, lambda x: x)
+    undivided = Divided(model, lambda x: x)
     function = functional_of(model)
     if function is None:
-        return whole
+        return undivided
     nodes = [node for depth in sorted(function._nodes_by_depth, reverse=True) for node in function._nodes_by_depth[depth]]
-    made = {id(symbol): node for node in nodes for symbol in node.outputs}
+    node_of = {id(symbol): node for node in nodes for symbol in node.outputs}
     first: set[int] = set()
     for node in reversed(nodes):
         needed = not node.is_input and (_reads_texts(node) or holds_table(node.operation))
         if needed or id(node) in first:
-            first |= {id(node), *(id(made[id(symbol)]) for symbol in node.arguments.keras_tensors)}
+            first |= {id(node), *(id(node_of[id(symbol)]) for symbol in node.arguments.keras_tensors)}
     own = [node for node in nodes if id(node) in first and not node.is_input]
     if not own or any(getattr(node.operation, "trainable_weights", ()) for node in own):
-        return whole
+        return undivided
     others = [node for node in nodes if id(node) not in first and not node.is_input]
     read = {id(symbol): symbol for node in others for symbol in node.arguments.keras_tensors}
     inside = {id(symbol) for node in others for symbol in node.outputs}
     cut = [symbol for place, symbol in read.items() if place not in inside]
     if any(id(symbol) not in inside for symbol in leaves_of(function._outputs_struct)):
-        return whole
+        return undivided
     lookup = keras.Model(function._inputs_struct, cut)
     rest = _called_again(others, cut, function._outputs_struct)
 
     def arrays(x: Any) -> Any:
         tensors = map_leaves(x, keras.ops.convert_to_tensor)
-        found = [np.asarray(tensor) for tensor in leaves_of(lookup(tensors, training=False))]
-        return found if len(found) > 1 else found[0]
+        given = [np.asarray(tensor) for tensor in leaves_of(lookup(tensors, training=False))]
+        return given if len(given) > 1 else given[0]
 
     return Divided(rest, arrays)
 
@@ -86,8 +86,8 @@ def _called_again(nodes: Sequence[Any], given: Sequence[Any], outputs: Any) -> A
     tensors = {id(symbol): tensor for symbol, tensor in zip(given, inputs, strict=True)}
     for node in nodes:
         args, kwargs = node.arguments.convert(lambda leaf: tensors.get(id(leaf), leaf))
-        made = keras.tree.flatten(node.operation(*args, **kwargs))
-        tensors.update({id(symbol): tensor for symbol, tensor in zip(node.outputs, made, strict=True)})
+        results = keras.tree.flatten(node.operation(*args, **kwargs))
+        tensors.update({id(symbol): tensor for symbol, tensor in zip(node.outputs, results, strict=True)})
     return keras.Model(inputs, map_leaves(outputs, lambda symbol: tensors[id(symbol)]))
 
 

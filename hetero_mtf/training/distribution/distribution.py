@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import inspect
 import random
@@ -12,59 +11,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hetero_mtf.data.batch import Batch, check_batch
-from hetero_mtf.errors import DataError, HeteroError, PlanError
-from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.graph.structure import Structure
+from hetero_mtf.errors import HeteroError
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.callback_hooks import first_callback, look_between_batches
 from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.differences import rows_text
-from hetero_mtf.training.distribution.extents import Extents, Shapes
+from hetero_mtf.training.distribution.extents import Extents
+from hetero_mtf.training.distribution.keras_batches import arrays_of, exhausted
 from hetero_mtf.training.distribution.model_metrics import ModelMetrics, symbolic_batch
 from hetero_mtf.training.distribution.own_step.step import OwnStep, StepExtents, StepMetrics, followed_step, has_own_step, leaves_in
+from hetero_mtf.training.distribution.own_trainer import OwnTrainer, StepTrainer, kept_plan
 from hetero_mtf.training.distribution.own_weights import OwnWeights
 from hetero_mtf.training.distribution.upcoming import Upcoming
 from hetero_mtf.training.fitting.loop import listed
-from hetero_mtf.training.keras_side import KerasSide, Settings
 from hetero_mtf.training.plan_choice import say
 from hetero_mtf.training.trainer import Trainer
 
 BOUND = ("fit", "make_train_function", "make_test_function", "make_predict_function", "get_metrics_result")
 """What is set on the model itself; its class stays as it is, or Keras could not load and clone the model."""
 _FUNCTIONS = ("train_function", "test_function", "predict_function")
-
-
-class _OwnTrainer(Trainer):
-    """A trainer whose Keras side is the user's model itself, as it was compiled; other parameters as for `Trainer`.
-
-    Parameters
-    ----------
-    extents : reads the model with the extents of batches.
-    first : shapes of the first batch's samples.
-    """
-
-    def __init__(self, model: Any, plan: Plan | None, cluster: Any, extents: Extents | StepExtents, first: Shapes, **options: Any) -> None:
-        self._extents, self._first = extents, first
-        super().__init__(model, plan, cluster, **options)
-
-    def _read_from(self, model: Any) -> Any:
-        return self._extents.function(self._first)
-
-    def _keras_side(self, compiled: Settings, outputs: Structure) -> KerasSide:
-        return KerasSide(self._model, self._graph, outputs, function=self._function)
-
-    def _graph_for(self, x: Any) -> LayerGraph:
-        shapes = self._extents.shapes_of(x if isinstance(x, tuple) else (x,))
-        return self._graph if shapes in (None, self._first) else self._extents.graph(shapes) or self._graph
-
-
-class _StepTrainer(_OwnTrainer):
-    """A trainer of a step of the user's own, whose loss is all that is trained by."""
-
-    def _settings(self, given: Settings, added: bool) -> Settings:
-        return Settings(self._model.optimizer, None)
 
 
 class Distribution:
@@ -93,7 +60,7 @@ class Distribution:
         self._step: OwnStep | None = None
         self._looked_up: Callable[[Any], Any] = lambda x: x
         self._plan_is_kept = False  # from before the model was compiled again, when other variables may have been trained
-        self._trainer: _OwnTrainer | None = None
+        self._trainer: OwnTrainer | None = None
         self._compiled: tuple[Any, ...] = ()
         self._trained: set[int] = set()
         self._weights: OwnWeights | None = None
@@ -208,7 +175,7 @@ class Distribution:
         for _ in range(self._model.steps_per_execution):
             try:
                 data, feed = self._upcoming.take(iterator)
-            except _exhausted():
+            except exhausted():
                 break
             logs = self._train_on(data, feed, iterator)
         if logs is None:
@@ -228,7 +195,7 @@ class Distribution:
                 self._weights.note_step()
 
     def _train_on(self, data: Any, feed: Any, iterator: Iterator[Any]) -> Any:
-        data = _arrays(data, self._own_step)
+        data = arrays_of(data, self._own_step)
         if self._model.run_eagerly:
             self._note_trained()
         trainer = self._begun_with(data)
@@ -255,8 +222,8 @@ class Distribution:
         logs = None
         for _ in range(self._model.steps_per_execution):
             try:
-                data = _arrays(next(iterator))
-            except _exhausted():
+                data = arrays_of(next(iterator))
+            except exhausted():
                 break
             trainer = self._begun_with(data)
             self._begin_call()
@@ -273,7 +240,7 @@ class Distribution:
 
         outputs = []
         for each in batches:
-            x, _, _ = _arrays(each)
+            x, _, _ = arrays_of(each)
             trainer = self._begun_with((x, None, None))
             batch = self._checked((x, None, None), trainer)
             self._begin_call()
@@ -286,7 +253,7 @@ class Distribution:
         """Return a batch as the cluster takes it, written where devices read it."""
         trainer = self._trainer
         assert trainer is not None
-        return trainer._next(self._checked(_arrays(data, self._own_step), trainer), step)
+        return trainer._next(self._checked(arrays_of(data, self._own_step), trainer), step)
 
     def _checked(self, data: Any, trainer: Trainer) -> Batch:
         """Return a batch whose arrays fit each other."""
@@ -297,13 +264,13 @@ class Distribution:
         read = [leaves[at] for at in self._step.read]
         return check_batch(read if len(read) > 1 else read[0], None, None, form=trainer._form)
 
-    def _begun_with(self, data: Any) -> _OwnTrainer:
+    def _begun_with(self, data: Any) -> OwnTrainer:
         """Return the trainer, with a plan; it is made for the first batch."""
         if self._trainer is None:
             if self._own_step:
                 self._step = followed_step(self._model, data)  # which builds the model, too
             elif not self._model.built:
-                _build(self._model, data)
+                self._model._symbolic_build(data_batch=symbolic_batch(data))
             state = random.getstate()  # which Keras draws the seeds of new layers from
             try:
                 with contextlib.nullcontext() if self._step is None else self._step.alone():
@@ -323,8 +290,8 @@ class Distribution:
             first = extents.first_shapes(self._looked_up(data[0]))
         plan = self._plan
         if self._plan_is_kept and plan is not None:
-            plan = _kept_plan(plan, layer_graph(extents.function(first)))
-        kind = _OwnTrainer if self._step is None else _StepTrainer
+            plan = kept_plan(plan, layer_graph(extents.function(first)))
+        kind = OwnTrainer if self._step is None else StepTrainer
         trainer = kind(self._model, plan, self.cluster, extents, first, seed=self._seed, refine_s=self._refine_s)
         metrics: ModelMetrics | StepMetrics
         if self._step is None:
@@ -431,59 +398,3 @@ class Distribution:
                 self._trainer.close()
         self._trainer = self._weights = self._metrics = None
         self._begun.clear()
-
-
-def _kept_plan(plan: Plan, graph: LayerGraph) -> Plan | None:
-    """Return a plan for a network in which other variables are trained now; None where it does not fit."""
-    if plan.digest == graph.digest:
-        return plan
-    kept = dataclasses.replace(plan, digest=graph.digest, predicted=None, alternatives=(), contributions=())
-    try:
-        kept.check(graph)
-    except PlanError:
-        return None
-    return kept
-
-
-def _build(model: Any, data: Any) -> None:
-    """Build a model for batches of any size of this form, as Keras's `fit` does.
-
-    Parameters
-    ----------
-    data : (x, y, sample_weight) of a batch.
-    """
-    model._symbolic_build(data_batch=symbolic_batch(data))
-
-
-def _exhausted() -> tuple[type[BaseException], ...]:
-    import tensorflow as tf
-
-    return StopIteration, tf.errors.OutOfRangeError
-
-
-def _arrays(data: Any, whole: bool = False) -> Any:
-    """Return (x, y, sample_weight) of a batch with NumPy arrays for TensorFlow's tensors, and None for what an iterator gives instead.
-
-    Parameters
-    ----------
-    data : a batch as Keras gives it.
-    whole : whether to return it in its own structure.
-    """
-    import keras
-    import tensorflow as tf
-
-    def array(leaf: Any) -> Any:
-        if isinstance(leaf, tf.experimental.Optional):
-            return None
-        if isinstance(leaf, tf.SparseTensor):
-            return tf.sparse.to_dense(leaf).numpy()
-        if isinstance(leaf, tf.RaggedTensor):
-            raise DataError(f"a batch has a ragged tensor of shape {leaf.shape}; make its rows equally long with .to_tensor()")
-        if type(leaf).__name__ == "PerReplica":
-            raise DataError("the data are a distributed dataset of tf.distribute; give the dataset itself, each device gets its part of it")
-        return leaf.numpy() if isinstance(leaf, tf.Tensor) else leaf
-
-    if whole:
-        return keras.tree.map_structure(array, data)
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    return tuple(keras.tree.map_structure(array, part) if part is not None else None for part in (x, y, sample_weight))

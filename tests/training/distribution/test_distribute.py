@@ -19,7 +19,8 @@ import hetero_mtf as hm
 from hetero_mtf.errors import DataError, UnsupportedError, WorkerError
 from hetero_mtf.training.distribution.client_layers import divided
 from tests.training.distribution.comparison import compare, made, state
-from tests.training.distribution.scripts import QUIET, SCRIPTS, Twice, X, Y, network, two_heads
+from tests.training.distribution.networks import Twice, X, Y, network, two_heads
+from tests.training.distribution.scripts import QUIET, SCRIPTS
 from tests.training.setting import cluster
 from tools.model_members import DIFFERS, verdicts
 

@@ -50,7 +50,7 @@ class Autoencoder(keras.Model):
             mean, spread = self.encoder(x)
             given = self.decoder(mean + 0.1 * ops.exp(0.5 * spread))
             near = ops.mean(ops.sum(keras.losses.binary_crossentropy(x, given), axis=(1, 2)))
-            apart = ops.mean(ops.sum(-0.5 * (1 + spread - ops.square(mean) - ops.exp(spread)), axis=1))
+            apart = tf.reduce_mean(tf.reduce_sum(-0.5 * (1 + spread - tf.square(mean) - tf.exp(spread)), axis=1))
             total = near + apart
         gradients = tape.gradient(total, self.trainable_weights)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_weights))
@@ -177,6 +177,35 @@ def student() -> keras.Model:
     return model
 
 
+class Deprecated(keras.Model):
+    """A step around another model, in words of an older Keras; it reads `losses`, which are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = [L.Flatten(), L.Dense(6, activation="relu"), L.Dense(3, activation="softmax")]
+        self.model = keras.Sequential([keras.Input((6, 6, 1)), *layers])
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data[:2]
+        with tf.GradientTape() as tape:
+            given = self.model(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=given) + sum(self.losses)
+        trained = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, trained), trained))
+        self.compiled_metrics.update_state(y, given)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def call(self, x: Any) -> Any:
+        return self.model(x)
+
+
+def deprecated() -> keras.Model:
+    """Return it compiled with a metric."""
+    model = Deprecated()
+    model.compile("sgd", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
 class Endpoint(L.Layer):
     """A layer that takes the targets, adds the loss, and updates a metric of its own."""
 
@@ -208,6 +237,7 @@ MODELS: dict[str, tuple[Callable[[], keras.Model], Any]] = {
     "student": (student, Y),
     "extended": (extended, TWO),
     "endpoint": (endpoint, None),
+    "deprecated": (deprecated, Y),
 }
 
 

@@ -203,6 +203,8 @@ class Recorder:
 
         layer = wrappers().computed(function, args, kwargs)
         tensors = [leaf for leaf in keras.tree.flatten((list(args), dict(kwargs))) if is_symbol(leaf)]
+        for tensor in tensors:
+            tensor._sparse = False  # Keras takes the product with a number for sparse; batches are dense here
         inside, self._inside = self._inside, True
         try:
             return layer(tensors)
@@ -294,12 +296,12 @@ def depends_on_training(layer: Any) -> bool:
     return False
 
 
-def _followed_by(made: Callable[..., None], watch: Callable[[Any], None]) -> Callable[..., None]:
+def _followed_by(own_init: Callable[..., None], watch: Callable[[Any], None]) -> Callable[..., None]:
     """Return an `__init__` after which something is done with the object."""
 
-    @functools.wraps(made)
+    @functools.wraps(own_init)
     def init(own: Any, *args: Any, **kwargs: Any) -> None:
-        made(own, *args, **kwargs)
+        own_init(own, *args, **kwargs)
         watch(own)
 
     return init

@@ -132,8 +132,7 @@ def followed_step(model: Any, data: Any) -> OwnStep:
     except UnsupportedError as fault:
         raise _refused(model, str(fault)) from fault
     except Exception as fault:  # the step may raise anything on symbolic tensors
-        lines = str(fault).strip().splitlines()
-        raise _refused(model, f"{type(fault).__name__}: {lines[0] if lines else ''}".rstrip(": ")) from fault
+        raise _refused(model, f"{type(fault).__name__}: {_said(fault)}".rstrip(": ")) from fault
 
 
 def _refused(model: Any, reason: str) -> UnsupportedError:
@@ -142,6 +141,14 @@ def _refused(model: Any, reason: str) -> UnsupportedError:
     wrong = f"{type(model).__name__} has {own}, which cannot be followed on symbolic tensors ({reason})"
     remedy = "write it as one forward pass, one loss, tape.gradient by all trainable weights and optimizer.apply_gradients"
     return UnsupportedError(f"{wrong}; {remedy}, or train this model by Keras alone")
+
+
+def _said(fault: Exception) -> str:
+    """Return what an exception says in one line; of one that Keras put a call around, the part that it prints in bold."""
+    text = str(fault).strip()
+    bold = text.partition("\x1b[1m")[2].partition("\x1b[0m")[0]
+    lines = [line.strip() for line in (bold or text).splitlines() if line.strip()]
+    return (lines[-1] if bold else lines[0]) if lines else ""
 
 
 def _symbol(array: Any) -> Any:
@@ -161,10 +168,11 @@ def _check(model: Any, recorder: Recorder, logs: Any) -> None:
         raise UnsupportedError(f"the model's optimizer updates {len(recorder.applied)} weights, {len(applied & trained)} of them trainable")
     if not isinstance(logs, Mapping):
         raise UnsupportedError(f"it returns {type(logs).__name__}, no dict")
-    if recorder.asked_for_losses:
-        raise UnsupportedError("it reads `losses`, which layers and regularizers add")
     penalties = any(getattr(variable, "regularizer", None) is not None for variable in model.trainable_variables)
-    if (penalties or recorder.layers_add) and not any(recorder.losses[0] is value for value in recorder.default_losses):
+    added = penalties or recorder.layers_add
+    if recorder.asked_for_losses and added:
+        raise UnsupportedError("it reads `losses`, which layers and regularizers add")
+    if added and not any(recorder.losses[0] is value for value in recorder.default_losses):
         raise UnsupportedError("layers or regularizers add to the loss, and it is not that of Keras's own compute_loss")
 
 

@@ -192,7 +192,7 @@ class Deprecated(keras.Model):
             loss = self.compute_loss(y=y, y_pred=given) + sum(self.losses)
         trained = self.trainable_variables
         self.optimizer.apply_gradients(zip(tape.gradient(loss, trained), trained))
-        self.compiled_metrics.update_state(y, given)
+        self.compute_metrics(x, y, given)
         return {metric.name: metric.result() for metric in self.metrics}
 
     def call(self, x: Any) -> Any:

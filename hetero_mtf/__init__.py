@@ -20,6 +20,7 @@ _MODULE_OF_NAME = {
     "WhatIf": "hetero_mtf.planning.profile.what_if",
     "distribution": "hetero_mtf.training.distribution.distribute",
     "distribute": "hetero_mtf.training.distribution.distribute",
+    "scope": "hetero_mtf.training.distribution.scope",
     "undistribute": "hetero_mtf.training.distribution.distribute",
     "calibrate": "hetero_mtf.calibration.calibrate",
     "plan": "hetero_mtf.planning.choose",
@@ -46,6 +47,7 @@ __all__ = [
     "plan",
     "plan_if",
     "refine",
+    "scope",
     "undistribute",
 ]
 

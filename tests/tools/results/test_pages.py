@@ -30,7 +30,7 @@ def test_the_pages_of_this_clone_are_up_to_date() -> None:
 
 
 def test_every_result_of_this_clone_is_on_a_page_of_results_and_no_table_is_written_by_hand() -> None:
-    own = (PAGE.parent / f"{name}.md" for name in ("conformance", "versions", "distribute", "from_keras"))
+    own = (PAGE.parent / f"{name}.md" for name in ("conformance", "versions", "distribute", "keras_io"))
     page, papers, *others = (text.read_text() for text in (PAGE, PAPERS, *own))
     shown = {name for text in (page, papers, *others) for name in names_in(text)}
     assert sorted(set(load_all(ROOT / "docs" / "results")) - shown) == []

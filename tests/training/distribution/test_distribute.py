@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -224,6 +225,21 @@ def test_shares_and_texts_name_one_cluster_a_process() -> None:
         first.close()
     with pytest.raises(UnsupportedError, match=r"the cluster is \{\}; give a Cluster, shares of cores such as \[1.0, 0.5\], or a text"):
         hm.distribute(made(network), {})
+
+
+def test_models_that_are_compiled_in_a_scope_are_distributed() -> None:
+    with hm.Cluster.local(["cpu:0"]) as alone:
+        with hm.scope(alone, seed=3) as given:
+            model, threaded = made(network), []
+            thread = threading.Thread(target=lambda: threaded.append(network()))
+            thread.start()
+            thread.join()
+            assert given is alone and hm.distribution(model) is not None and hm.distribution(threaded[0]) is None
+            with pytest.raises(UnsupportedError, match="OwnFit has fit"):
+                OwnFit().compile("sgd", "mse")
+        later = made(network)
+        assert hm.distribution(later) is None and hm.distribution(model) is not None
+        compare(model.fit(X, Y, batch_size=8, **QUIET).history, later.fit(X, Y, batch_size=8, **QUIET).history)
 
 
 def test_every_other_member_of_the_model_is_what_it_was(cluster: Any) -> None:

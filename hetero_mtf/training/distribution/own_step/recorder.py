@@ -232,6 +232,7 @@ class Recorder:
         options = {key: value for key, value in kwargs.items() if key != "training"}
         if holds_metrics(layer) or (isinstance(layer, keras.Model) and functional_of_built(layer) is None):
             return self._opened(layer, given, options, training)
+        given = _of_its_ranks(layer, given)
         if not training and depends_on_training(layer):
             layer = self.inference.setdefault(id(layer), wrappers().inference(layer))
         inside, self._inside = self._inside, True
@@ -249,6 +250,27 @@ class Recorder:
             return model.call(*given, **options)
         finally:
             self._training = before
+
+
+def _of_its_ranks(layer: Any, given: Sequence[Any]) -> list[Any]:
+    """Return what a layer is called with; of a functional or sequential model with a last dimension of 1 added or dropped, as it does."""
+    import keras
+
+    function = functional_of_built(layer) if isinstance(layer, keras.Model) and layer.built else None
+    inputs = [] if function is None else keras.tree.flatten(functional_of(function)._inputs_struct)  # type: ignore[union-attr]
+    leaves = keras.tree.flatten(list(given))
+    if len(inputs) != len(leaves) or not all(is_symbol(leaf) for leaf in leaves):
+        return list(given)
+    adapted = [_of_rank(leaf, own.shape) for leaf, own in zip(leaves, inputs)]
+    return list(keras.tree.pack_sequence_as(list(given), adapted))
+
+
+def _of_rank(symbol: Any, own: Sequence[int | None]) -> Any:
+    import keras
+
+    if len(symbol.shape) == len(own) - 1 and own[-1] == 1:
+        return keras.ops.expand_dims(symbol, -1)
+    return keras.ops.squeeze(symbol, -1) if len(symbol.shape) == len(own) + 1 and symbol.shape[-1] == 1 else symbol
 
 
 def holds_metrics(layer: Any) -> bool:

@@ -57,7 +57,7 @@ def verdict(keras: Sequence[Run], distributed: Sequence[Run], single: bool) -> V
     mine, theirs = flat(distributed[0]), flat(keras[0])
     if not theirs:
         return Verdict("nothing compared")
-    if list(mine) != list(theirs):
+    if set(mine) != set(theirs):
         other = [name for name in {**mine, **theirs} if name not in mine or name not in theirs]
         return Verdict("differs", None, f"only one side has {', '.join(other[:4])}")
     smallest = {name: _SMALLEST_WEIGHTS[single] if name.split(" ")[2] == "weights" else _SMALLEST for name in theirs}

@@ -7,26 +7,31 @@ import dataclasses
 import functools
 import math
 import random
+import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError, UnsupportedError
-from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, named_weights, seed_states
-from hetero_mtf.graph.present_tensors import compared_by_elements
+from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, layers_in, named_weights, seed_states
+from hetero_mtf.graph.placeholder_call import call_on_placeholders
+from hetero_mtf.graph.present_tensors import compared_by_elements, present_tensors
 from hetero_mtf.graph.random_draws import draws_of_full_batch
 from hetero_mtf.graph.records import Layer
+from hetero_mtf.graph.replacements import replaced
 from hetero_mtf.layers.fallback.kind import OPTION
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.kept import compute_kept
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.general import GeneralOps
+from hetero_mtf.program.ops.kernel import looked_up
 from hetero_mtf.program.ops.value import Value
 
+_SAMPLES = 7  # of a batch that is only looked at
 _GENERATORS = threading.RLock()  # of Python and NumPy, which all threads share
 
 
@@ -76,7 +81,10 @@ class FallbackOps(GeneralOps):
         function.samples = inputs[0].batch.size
         first = inputs[0]
         read = [value.tensor if first.sizes is None else self._channels_as(value, first) for value in inputs]  # split alike
-        tensors = [*read, *variables.values(), *rewritten.values()]
+        tables = [name for name in (_tables(call) if self.squares_rows else ()) if name in variables]
+        squared = {name: zeros for name in tables for zeros in self.row_squares_of(name, variables[name].shape)}
+        function.squared = list(squared)
+        tensors = [*read, *variables.values(), *rewritten.values(), *squared.values()]
         split = [] if first.sizes is None else [first.channels.name]
         unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
         results = compute_kept(self._operation_name, function, tensors, outputs, unsplit=unsplit.values())
@@ -133,9 +141,10 @@ class FallbackOps(GeneralOps):
 
 @dataclasses.dataclass
 class _Call:
-    """Keras's call as a function of slices: (processor, *inputs, *variables, *rewritten) -> output, logits, written variables, loss.
+    """Keras's call as a function of slices: (processor, *inputs, *variables, *rewritten, *squared) -> output, logits, written, loss.
 
-    `rewritten` are the present values of trained variables that the call writes; the variables themselves have their gradients.
+    `rewritten` are the present values of trained variables that the call writes; the variables themselves have their gradients. `squared`
+    are zeros whose gradients are the sums of squares of the rows of some variables.
     """
 
     call: LiveCall
@@ -151,10 +160,12 @@ class _Call:
     samples: int = 0  # of the whole batch
     loss_dtype: tf.DType = tf.float32
     rewritten: list[str] = dataclasses.field(default_factory=list)
+    squared: list[str] = dataclasses.field(default_factory=list)
 
-    def __call__(self, p: Processor, *slices: tf.Tensor) -> list[tf.Tensor]:
+    def __call__(self, p: Processor, *given: tf.Tensor) -> list[tf.Tensor]:
         import keras
 
+        slices, zeros = given[: len(given) - len(self.squared)], given[len(given) - len(self.squared) :]
         count = len(slices) - len(self.names) - len(self.rewritten)
         tensors, values = slices[:count], dict(zip(self.names, slices[count:]))
         leaves = {name: values[name] for name in self.rewritten}
@@ -164,7 +175,12 @@ class _Call:
         scope.leaves = {id(weights[name]): tf.cast(leaf, weights[name].dtype) for name, leaf in leaves.items()}
         scope.state_mapping.update({id(weights[name]): tf.cast(value, weights[name].dtype) for name, value in values.items()})
         scope_values = dict(scope.state_mapping)
-        with scope, _python_draws(self.key), self._full_draws(p), compared_by_elements():
+        tables = {id(weights[name]): each for name, each in zip(self.squared, zeros, strict=True)}
+
+        def look_up(_: Any, table: Any, places: tf.Tensor, axis: int) -> tf.Tensor:
+            return looked_up(tf.convert_to_tensor(table), places, tables[id(table)])
+
+        with scope, _python_draws(self.key), self._full_draws(p), compared_by_elements(), _looking_up(tables, look_up):
             results = [self._mask(tensors)] if self.call.output == MASK_OUTPUT else keras.tree.flatten(self._run(tensors))
         y = results[max(self.call.output, 0)]
         self._check(p, y, scope.losses)
@@ -254,6 +270,42 @@ class _Call:
         expected = math.prod(p.shapes[0]) if self.option["batch"] else math.prod(p.shapes[0][1:])
         if size is not None and size != expected:
             raise LayoutError(f"Keras gives {tuple(y.shape)} for the slice {p.shapes[0]}; keep the batch the first dimension")
+
+
+def _tables(call: LiveCall) -> list[str]:
+    """Return the names of the weights whose rows the samples of a batch look up by an Embedding in a call, without a penalty.
+
+    Rows that all samples share, as those of places, are looked up once, whatever part of the batch there is.
+    """
+    import keras
+
+    inner = [layer for layer in layers_in(call.operation) if isinstance(layer, keras.layers.Embedding) and layer.built]
+    tables = {id(layer._embeddings) for layer in inner if layer.embeddings_regularizer is None and not layer.lora_enabled}
+    of_samples: dict[int, bool] = {}
+
+    def note(own: Callable[..., Any], x: Any, indices: Any, axis: Any) -> Any:
+        of_samples[id(x)] = of_samples.get(id(x), True) and bool(indices.shape.rank) and indices.shape[0] == _SAMPLES
+        return own(x, indices, axis)
+
+    if tables:
+        with tf.Graph().as_default(), present_tensors(), _looking_up(tables, note):
+            call_on_placeholders(call, _SAMPLES, training=True)
+    return [name for name, variable in named_weights(call.operation).items() if of_samples.get(id(variable))]
+
+
+@contextlib.contextmanager
+def _looking_up(tables: Collection[int], instead: Callable[..., Any]) -> Iterator[None]:
+    """Let look-ups of rows in some Keras variables, by their id, be made by a function: (Keras's own, variable, indices, axis) -> rows."""
+    if not tables:
+        yield
+        return
+    import keras
+
+    def taking(own: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, indices, axis=None: instead(own, x, indices, axis) if axis == 0 and id(x) in tables else own(x, indices, axis)
+
+    with replaced(sys.modules[f"{keras.__name__}.src.ops"], "take", taking):
+        yield
 
 
 def _with_gradient_of(value: tf.Tensor, leaf: tf.Tensor) -> tf.Tensor:

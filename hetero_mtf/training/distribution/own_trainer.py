@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from hetero_mtf.errors import PlanError
+from hetero_mtf.errors import PlanError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.distribution.extents import Extents, Shapes
-from hetero_mtf.training.distribution.own_step.step import StepExtents
+from hetero_mtf.training.distribution.own_step.step import StepExtents, refused
 from hetero_mtf.training.keras_side import KerasSide, Settings
 from hetero_mtf.training.trainer import Trainer
 
@@ -41,6 +41,12 @@ class OwnTrainer(Trainer):
 
 class StepTrainer(OwnTrainer):
     """A trainer of a step of the user's own, whose loss is all that is trained by."""
+
+    def __init__(self, model: Any, *arguments: Any, **options: Any) -> None:
+        try:
+            super().__init__(model, *arguments, **options)
+        except UnsupportedError as fault:
+            raise refused(model, str(fault)) from fault
 
     def _settings(self, given: Settings, added: bool) -> Settings:
         return Settings(self._model.optimizer, None)

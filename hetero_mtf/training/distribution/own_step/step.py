@@ -130,12 +130,19 @@ def followed_step(model: Any, data: Any) -> OwnStep:
         untouched = tuple(variable for variable in model.trainable_variables if id(variable) not in applied)
         return dataclasses.replace(_own_step(recorder, leaves_in(symbols), logs), untouched=untouched)
     except UnsupportedError as fault:
-        raise _refused(model, str(fault)) from fault
+        raise refused(model, str(fault)) from fault
     except Exception as fault:  # the step may raise anything on symbolic tensors
-        raise _refused(model, f"{type(fault).__name__}: {_said(fault)}".rstrip(": ")) from fault
+        raise refused(model, f"{type(fault).__name__}: {_said(fault)}".rstrip(": ")) from fault
 
 
-def _refused(model: Any, reason: str) -> UnsupportedError:
+def refused(model: Any, reason: str) -> UnsupportedError:
+    """Return the error for a step that is not followed.
+
+    Parameters
+    ----------
+    model : its model.
+    reason : why.
+    """
     own = " and ".join(name for name in STEPS if not getattr(type(model), name).__module__.startswith("keras."))
     own = f"{own} of its own" if own else "layers that update metrics"
     wrong = f"{type(model).__name__} has {own}, which cannot be followed on symbolic tensors ({reason})"

@@ -187,7 +187,7 @@ class _Call:
         for name, weight in weights.items():
             if (
                 name in values
-                and name not in (*self.written, *self.rewritten)
+                and name not in (*self.written, *self.option.get("rewritten", ()))
                 and weight.trainable
                 and scope.get_current_value(weight) is not scope_values[id(weight)]
             ):

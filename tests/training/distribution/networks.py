@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 
 from tests.training.setting import data
 
@@ -128,6 +129,28 @@ def of_pixels() -> keras.Model:
     model = keras.Sequential([keras.Input((5, 5, 2)), *layers])
     model.compile("sgd", "binary_crossentropy", metrics=["mae"])
     return model
+
+
+class Masked(L.Layer):
+    """A layer that writes its kernel in each call, also outside of training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = L.Conv2D(4, 3, padding="same", activation="relu")
+
+    def build(self, shape: Any) -> None:
+        self.conv.build(shape)
+        self.mask = np.zeros(self.conv.kernel.shape)
+        self.mask[:2] = 1.0
+
+    def call(self, x: Any) -> Any:
+        self.conv.kernel.assign(self.conv.kernel * self.mask)
+        return self.conv(x)
+
+
+def masked() -> keras.Model:
+    """Return a compiled model with it."""
+    return _compiled(keras.Sequential([keras.Input((5, 5, 2)), Masked(), L.Flatten(), L.Dense(3, activation="softmax")]))
 
 
 def unreduced() -> keras.Model:

@@ -16,6 +16,7 @@ from tests.training.distribution.networks import (
     by_key,
     endpoint,
     gray,
+    masked,
     nested,
     network,
     of_pixels,
@@ -301,6 +302,11 @@ def simple(model: keras.Model, folder: pathlib.Path) -> Any:
     return history, model.evaluate(X, Y, verbose=0), model.predict(X, verbose=0)
 
 
+def and_on(model: keras.Model, folder: pathlib.Path) -> Any:
+    """Train on after a test and a prediction."""
+    return simple(model, folder), model.fit(X, Y, batch_size=8, **QUIET).history
+
+
 def without_channel(model: keras.Model, folder: pathlib.Path) -> Any:
     """Give images without the dimension of their one channel."""
     history = model.fit(X[..., 0], Y, batch_size=8, epochs=2, **QUIET).history
@@ -331,6 +337,7 @@ SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[]
     "heads": (heads, two_heads),
     "one_number": (one_number, regression),
     **{make.__name__: (simple, make) for make in (subclassed, nested, unreduced)},
+    "masked": (and_on, masked),
     "added": (added, endpoint),
     "sparse": (sparse, one_of_many),
     "words": (words, of_words),

@@ -30,6 +30,7 @@ from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import wide_spread
+from hetero_mtf.program.keras_rule import optimizer_config
 from hetero_mtf.program.optimizer_reading import read_optimizer
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.report.progress import check_verbose
@@ -274,7 +275,7 @@ def versions() -> dict[str, str]:
 def _optimizer_text(optimizer: Any) -> str:
     """Return the name of a Keras optimizer, with the options that decide its slots where they are on."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
-    name, config = type(optimizer).__name__.lower(), optimizer.get_config()
+    name, config = type(optimizer).__name__.lower(), optimizer_config(optimizer)
     if config.get("amsgrad"):
         return f"{name}(amsgrad=True)"
     momentum = config.get("momentum")

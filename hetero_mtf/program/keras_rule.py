@@ -52,7 +52,7 @@ class KerasSteps:
         self.every = optimizer.gradient_accumulation_steps or 1
         kind: Any = type(optimizer)
         self._kind = _stateless(kind)
-        self._config = {**optimizer.get_config(), "gradient_accumulation_steps": None, "loss_scale_factor": None}
+        self._config = {**optimizer_config(optimizer), "gradient_accumulation_steps": None, "loss_scale_factor": None}
 
     @property
     def needs_full_variable(self) -> bool:
@@ -184,6 +184,32 @@ class KerasSteps:
 
     def _slots_of(self, optimizer: Any, count: int) -> dict[str, Any]:
         return {name: entries[0] for name, entries in slot_lists(optimizer, count).items()}
+
+
+def optimizer_config(optimizer: Any) -> dict[str, Any]:
+    """Return the configuration of a Keras optimizer; with a learning rate of 1 in place of a schedule or a function.
+
+    Keras can write down some of these only, and not all of what it wrote can it read.
+
+    Parameters
+    ----------
+    optimizer : keras.optimizers.Optimizer.
+
+    Raises
+    ------
+    NotImplementedError, TypeError, ValueError
+        If it does not say its other options.
+    """
+    import keras
+
+    rate = getattr(optimizer, "_learning_rate", None)
+    if rate is None or isinstance(rate, (float, keras.Variable)):
+        return dict(optimizer.get_config())
+    object.__setattr__(optimizer, "_learning_rate", 1.0)
+    try:
+        return {**optimizer.get_config(), "learning_rate": 1.0}
+    finally:
+        object.__setattr__(optimizer, "_learning_rate", rate)
 
 
 def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:

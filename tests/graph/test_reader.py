@@ -222,3 +222,18 @@ def test_a_layer_with_several_outputs_is_refused() -> None:
     entry["inbound_nodes"][0]["args"][0][0]["config"]["keras_history"][2] = 1
     with pytest.raises(UnsupportedError, match="output 1 of layer a is read; only layers with one output are supported"):
         read_configuration(_ends(_entry("a"), entry))
+
+
+def test_a_nested_model_that_is_called_with_a_mask_and_hands_one_on_is_refused() -> None:
+    class Both(keras.layers.Layer):
+        supports_masking = True
+
+        def call(self, x: Any, other: Any) -> Any:
+            return x + keras.ops.mean(other, 1, keepdims=True)
+
+    words, state = keras.Input((5,), dtype="int32"), keras.Input((5, 4))
+    inner = keras.Model([words, state], Both()(keras.layers.Embedding(9, 4, mask_zero=True)(words), state))
+    first, second = keras.Input((5,), dtype="int32"), keras.Input((5,), dtype="int32")
+    model = keras.Model([first, second], inner([second, keras.layers.Embedding(9, 4, mask_zero=True)(first)]))
+    with pytest.raises(UnsupportedError, match="the nested model .* hands a mask on, which is not followed"):
+        read_wiring(model)

@@ -72,7 +72,7 @@ CASES = [
 ]
 
 
-@pytest.mark.fast("adam-once-batch", "nadam-once-batch", "adam-twice-filters", "adam-own-batch")
+@pytest.mark.fast("adam-once-batch", "adam-own-batch")
 @pytest.mark.parametrize(("optimizer", "tables", "plan"), CASES)
 def test_rows_are_updated_as_keras_updates_them(optimizer: str, tables: str, plan: str, cluster: Any) -> None:
     def trained(model: keras.Model) -> Any:

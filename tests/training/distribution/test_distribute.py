@@ -166,6 +166,7 @@ def test_data_are_looked_at_before_anything_is_measured(cluster: Any) -> None:
     assert found is not None and found.plan is None
 
 
+@pytest.mark.slow
 def test_rows_that_keras_updates_in_another_way_are_said(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def make(optimizer: Any) -> keras.Model:
         layers = [keras.layers.Embedding(9, 4, name="words"), keras.layers.Flatten(), keras.layers.Dense(3)]
@@ -183,6 +184,7 @@ def test_rows_that_keras_updates_in_another_way_are_said(cluster: Any, capsys: p
     assert said[1] == "" and "SGD that clips takes the gradients of words" in said[2]
 
 
+@pytest.mark.slow
 def test_a_loop_that_builds_models_draws_the_same_random_numbers() -> None:
     def seen(cluster: Any) -> Any:
         keras.utils.clear_session(free_memory=False)
@@ -200,6 +202,7 @@ def test_a_loop_that_builds_models_draws_the_same_random_numbers() -> None:
         compare(seen(alone), seen(None))
 
 
+@pytest.mark.slow
 def test_shares_and_texts_name_one_cluster_a_process() -> None:
     def trained(given: Any) -> Any:
         model = made(network)
@@ -250,6 +253,7 @@ def test_a_schedule_that_cannot_be_written_down_is_planned_and_trained_with(opti
     compare(history, other.fit(X, Y, batch_size=8, epochs=2, **QUIET).history)
 
 
+@pytest.mark.slow
 def test_models_that_are_compiled_in_a_scope_are_distributed() -> None:
     with hm.Cluster.local(["cpu:0"]) as alone:
         with hm.scope(alone, seed=3) as given:

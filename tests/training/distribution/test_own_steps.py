@@ -257,7 +257,7 @@ def _distributed(make: Callable[[], keras.Model], y: Any, cluster: Any) -> keras
     return hm.distribute(made(make), cluster, plan=plan)
 
 
-@pytest.mark.fast("functions", "autoencoder")
+@pytest.mark.fast("functions")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_gives_what_it_gives_under_keras_alone(name: str, cluster: Any) -> None:
     make, y = MODELS[name]
@@ -336,6 +336,7 @@ class Penalised(Functions):
         return {"loss": loss}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [

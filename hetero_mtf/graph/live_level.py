@@ -66,13 +66,12 @@ def traced(model: Any) -> Any:
     return model.__dict__[TRACED]
 
 
-def _trace(model: Any, shapes: Iterator[tuple[int, ...]] | None = None) -> Any:
+def _trace(model: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any:
     """Return the graph of calls of a subclassed model, with inputs as it was built or of other shapes."""
     keras, built = keras_module(), _built_shape(model)
-    given = None if shapes is None else list(shapes)
 
     def inputs() -> Any:
-        own = None if given is None else iter(given)
+        own = None if shapes is None else iter(shapes)
         return _symbols(built, lambda shape, dtype: keras.Input(shape if own is None else next(own), dtype=dtype), str(model.input_dtype))
 
     try:
@@ -168,7 +167,7 @@ def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
     shapes : (inputs,) shapes, batch left out, in the flat order.
     """
     function = functional_of(model)
-    return _trace(model, iter(shapes)) if function is None else _retraced(function, shapes)
+    return _trace(model, shapes) if function is None else _retraced(function, shapes)
 
 
 def _retraced(function: Any, shapes: Sequence[tuple[int, ...]]) -> Any:

@@ -148,7 +148,7 @@ def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], call
     if not is_samplewise(loss):
         return y.astype(dtype)  # Keras, too, hands all losses targets of its own dtype
     if type(loss).__name__ != WITH_CLASS_NUMBERS:
-        shape = _of_rank(y.shape[1:], len(output))
+        shape = of_rank(y.shape[1:], output)
         if shape != output:
             raise DataError(
                 f"{called} has targets of shape {y.shape[1:]}, the network's output is {output}; give targets of the output's shape"
@@ -167,11 +167,17 @@ def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], call
     return labels
 
 
-def _of_rank(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Return a shape with a last dimension of 1 added or dropped, as Keras's losses do, where that gives it the rank."""
-    if len(shape) == rank - 1:
+def of_rank(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> tuple[int, ...]:
+    """Return a shape with a last dimension of 1 added or dropped, as Keras does, where that gives it the rank that is wanted.
+
+    Parameters
+    ----------
+    shape : of a sample or its target.
+    wanted : shape of the network's input or output, None for an open extent.
+    """
+    if len(shape) == len(wanted) - 1 and wanted[-1:] == (1,):
         return (*shape, 1)
-    return shape[:-1] if len(shape) == rank + 1 and shape[-1] == 1 else shape
+    return shape[:-1] if len(shape) == len(wanted) + 1 and shape[-1] == 1 else shape
 
 
 def checked_seed(seed: Any) -> int:

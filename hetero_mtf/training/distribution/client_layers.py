@@ -93,4 +93,3 @@ def _called_again(nodes: Sequence[Any], given: Sequence[Any], outputs: Any) -> A
 
 def _reads_texts(node: Any) -> bool:
     return any(str(symbol.dtype) == "string" for symbol in node.arguments.keras_tensors)
-

@@ -58,9 +58,7 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
     _check(model)
     checked_seed(seed)
     present = Distribution.of(model)
-    if present is not None and plan is None and cluster is None and not present.cluster.closed:
-        return model
-    cluster = cluster_of(cluster)
+    cluster = present.cluster if present is not None and cluster is None and not present.cluster.closed else cluster_of(cluster)
     if present is not None and plan is None and present.cluster is cluster and not cluster.closed:
         return model
     if model.built and not has_own_step(model):

@@ -12,6 +12,7 @@ from hetero_mtf.graph.live_level import input_shapes, traced_with
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph
+from hetero_mtf.training.batches import of_rank
 
 GRAPHS = 16  # most that are kept, the least recently used one is dropped
 
@@ -45,7 +46,7 @@ class Extents:
         """
         if len(x) != len(self._own):
             return None
-        shapes = tuple(_adapted(tuple(np.shape(array)[1:]), own) for array, own in zip(x, self._own))
+        shapes = tuple(of_rank(tuple(np.shape(array)[1:]), own) for array, own in zip(x, self._own))
         fits = all(_fits(shape, own, self._subclassed) for shape, own in zip(shapes, self._own))
         return shapes if fits else None
 
@@ -97,13 +98,6 @@ class Extents:
         while len(self._graphs) > GRAPHS:
             del self._graphs[next(iter(self._graphs))]
         return graph
-
-
-def _adapted(shape: tuple[int, ...], own: tuple[int | None, ...]) -> tuple[int, ...]:
-    """Return a shape with a last dimension of 1 added, or dropped, as Keras does."""
-    if len(shape) == len(own) - 1 and own[-1:] == (1,):
-        return (*shape, 1)
-    return shape[:-1] if len(shape) == len(own) + 1 and shape[-1] == 1 else shape
 
 
 def _fits(shape: tuple[int, ...], own: tuple[int | None, ...], free: bool) -> bool:

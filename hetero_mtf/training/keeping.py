@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.loss_scale import LossScale
@@ -15,6 +14,7 @@ from hetero_mtf.training.checkpoint import State, check_name, check_state, fitti
 from hetero_mtf.training.finite import check_replacement
 from hetero_mtf.training.first_use import PlannedOnUse
 from hetero_mtf.training.keras_side import KerasSide, with_initial_slots
+from hetero_mtf.training.loops.trainer_loops import TrainerLoops
 
 
 class Kept(PlannedOnUse):
@@ -26,12 +26,11 @@ class Kept(PlannedOnUse):
     """
 
     notes: Mapping[str, Any] = MappingProxyType({})
-    _take_back: Callable[[], None] | None = None  # of what callbacks have changed so far, while they see the present state
+    _loops: TrainerLoops | None = None  # those of `fit`, `evaluate` and `predict`, from their first use on
     _keras: KerasSide
     _optimizer_name: str
     _step: int
     _position: Mapping[str, Any] | None
-    _source: BatchSource | None
     _loss_scale: LossScale | None
 
     @property
@@ -58,9 +57,10 @@ class Kept(PlannedOnUse):
             If weights or slots are NaN or infinite and the file holds a state that is finite, which stays.
         """
         check_name(path)
-        if self._take_back is not None:
-            self._take_back()
-        position = self._source.state() if self._source is not None else self._position
+        position = self._position
+        if self._loops is not None:
+            self._loops.take_over()
+            position = position if self._loops.source is None else self._loops.source.state()
         values = self._engine.read()
         check_replacement(path, self._graph, values, self._step, only_finite)
         counters = self._step, self._seed, position, self._loss_scale

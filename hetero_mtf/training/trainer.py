@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from hetero_mtf.data.factory import opened_source
 from hetero_mtf.data.source import BatchSource
+from hetero_mtf.errors import DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.layers import layer_graph
@@ -25,18 +26,10 @@ from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
-from hetero_mtf.training.fitting.loop import (
-    Fit,
-    listed,
-    run_epochs,
-    run_predictions,
-    run_test,
-    shown_verbosity,
-    steps_ahead,
-    testing_listeners,
-)
-from hetero_mtf.training.fitting.validation import Validation, check_fit, split_validation
 from hetero_mtf.training.keras_side import KerasSide, Settings, copied, first_loss_scale, trained_state, write_weights
+from hetero_mtf.training.loops.callback_hooks import listed
+from hetero_mtf.training.loops.trainer_loops import Fit, Tested, TrainerLoops, opened_test, shown_verbosity, steps_ahead
+from hetero_mtf.training.loops.validation import check_fit, check_validation, split_off
 from hetero_mtf.training.on_batch import OnBatch
 from hetero_mtf.training.plan_choice import Task
 from hetero_mtf.training.rebalancing.rebalancer import check_request
@@ -117,7 +110,6 @@ class Trainer(OnBatch):
         self._loss_scale = first_loss_scale(self._rule, optimizer)
         self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
-        self._source: BatchSource | None = None
         settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
         self._refine_s, self._rebalance = refine_s, rebalance
         self._task = lambda batch_size: Task(self._function, self._graph, self._cluster, batch_size, settings)
@@ -183,10 +175,8 @@ class Trainer(OnBatch):
         """
         check_verbose(verbose)
         x, size = self._sized(x, None, batch_size, steps, labels=False)
-        with opened_source(x, batch_size=size, shuffle=False, labels=False, form=self._form) as source:
-            listeners = testing_listeners(self, self._keras, listed(callbacks), verbose, steps or source.batches_per_epoch)
-            outputs = run_predictions(self, self._keras, source, listeners, steps)
-        return self._form.outputs.pack([np.concatenate(pieces) for pieces in zip(*outputs)])
+        with opened_test(x, batch_size=size, labels=False, form=self._form) as tested:
+            return self._bound.predict(tested, listed(callbacks), verbose, steps)
 
     def evaluate(
         self,
@@ -214,8 +204,9 @@ class Trainer(OnBatch):
         return_dict : whether to return a dict; else, as Keras by default, the values in their order, or the loss alone.
         """
         check_verbose(verbose)
-        shown = {"callbacks": listed(callbacks), "verbose": verbose}
-        logs = self._evaluate(x, y, sample_weight=sample_weight, batch_size=batch_size, steps=steps, shown=shown)
+        x, size = self._sized(x, y, batch_size, steps)
+        with opened_test(x, y, batch_size=size, sample_weight=sample_weight, form=self._form) as tested:
+            logs = self._bound.evaluate(tested, listed(callbacks), verbose, steps)
         return logs if return_dict else list(logs.values()) if len(logs) > 1 else logs["loss"]
 
     def fit(
@@ -269,14 +260,16 @@ class Trainer(OnBatch):
             If the loss of a step is NaN or infinite, which ends the epoch, and no callback stops training then; it names step and layer.
         """
         check_fit(epochs, verbose, shuffle)
-        tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
-        validation = Validation(validation_data, validation_freq, tested_size, validation_steps)
-        (x, y, sample_weight), validation = split_validation(x, y, sample_weight, validation, validation_split)
+        check_validation(validation_freq, validation_batch_size, validation_steps)
+        if validation_split and validation_data is None:
+            (x, y, sample_weight), validation_data = split_off(x, y, sample_weight, validation_split)
         x, size = self._sized(x, y, batch_size, steps_per_epoch, verbose=verbose)
         drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
         drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form, "finite": True}
-        with opened_source(x, y, **drawn) as source:
-            return self._fit(source, Fit(validation, epochs, initial_epoch, listed(callbacks), shown_verbosity(verbose), keep_going))
+        tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
+        with opened_source(x, y, **drawn) as source, self._validated(validation_data, tested_size, validation_steps) as validation:
+            fit = Fit(epochs, initial_epoch, listed(callbacks), shown_verbosity(verbose), keep_going)
+            return self._fit(source, dataclasses.replace(fit, validation=validation, every=validation_freq, steps=validation_steps))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
@@ -304,24 +297,34 @@ class Trainer(OnBatch):
 
     def _fit(self, source: BatchSource, fit: Fit) -> Any:
         """Train on batches from where a checkpoint was made, if one was restored; meanwhile `save` has the position."""
-        self._source = source
         try:
             if self._position is not None:
                 source.restore(self._position)
                 self._position = None
             if self.rebalancer is not None:
                 self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: steps_ahead(source, fit.epochs), fit.verbose != 0
-            return run_epochs(self, self._keras, source, fit)
+            return self._bound.fit(source, fit)
         finally:
-            self._source = None
             if self.rebalancer is not None:
                 self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: None, True
 
-    def _evaluate(
-        self, x: Any, y: Any = None, listeners: Any = None, *, batch_size: Any = None, steps: Any = None, shown: Any = None, **options: Any
-    ) -> dict[str, float]:
-        x, options["batch_size"] = self._sized(x, y, batch_size, steps)
-        with opened_source(x, y, shuffle=False, form=self._form, **options) as source:
-            if shown is not None:
-                listeners = testing_listeners(self, self._keras, steps=steps or source.batches_per_epoch, **shown)
-            return run_test(self, self._keras, source, listeners, steps)
+    @property
+    def _bound(self) -> TrainerLoops:
+        """Keras's loops of the model on the Keras side."""
+        if self._loops is None:
+            self._loops = TrainerLoops(self)
+        return self._loops
+
+    @contextlib.contextmanager
+    def _validated(self, data: Any, batch_size: int | None, steps: int | None) -> Iterator[Tested | None]:
+        """Yield what is validated on, as `validation_data` of `fit`."""
+        if data is None:
+            yield None
+            return
+        parts = tuple(data) if isinstance(data, tuple) else (data,)
+        if isinstance(data, tuple) and len(parts) not in (2, 3):
+            raise DataError(f"validation_data has {len(parts)} parts; give (x, y) or (x, y, sample_weight)")
+        x, y, weights = (*parts, None, None)[:3]
+        x, size = self._sized(x, y, batch_size, steps)
+        with opened_test(x, y, batch_size=size, sample_weight=weights, form=self._form) as tested:
+            yield tested

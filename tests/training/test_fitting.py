@@ -15,7 +15,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.data.array_source import ArraySource
 from hetero_mtf.errors import DataError, HeteroError, NotFiniteError
-from hetero_mtf.training.fitting.loop import shown_verbosity, steps_ahead
+from hetero_mtf.training.loops.trainer_loops import shown_verbosity, steps_ahead
 from tests.cases import first_fast
 from tests.training.setting import cluster, cross_entropy, data, net
 

@@ -6,8 +6,7 @@ import contextlib
 import functools
 import inspect
 import random
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hetero_mtf.data.batch import Batch, check_batch
@@ -15,30 +14,23 @@ from hetero_mtf.errors import HeteroError
 from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
-from hetero_mtf.training.distribution.callback_hooks import first_callback, look_between_batches
 from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.differences import rows_text
 from hetero_mtf.training.distribution.extents import Extents
-from hetero_mtf.training.distribution.keras_batches import arrays_of, exhausted
-from hetero_mtf.training.distribution.model_metrics import ModelMetrics, symbolic_batch
+from hetero_mtf.training.distribution.keras_batches import arrays_of
 from hetero_mtf.training.distribution.own_step.step import OwnStep, StepExtents, StepMetrics, followed_step, has_own_step, leaves_in
 from hetero_mtf.training.distribution.own_trainer import OwnTrainer, StepTrainer, kept_plan
-from hetero_mtf.training.distribution.own_weights import OwnWeights
-from hetero_mtf.training.distribution.upcoming import Upcoming
-from hetero_mtf.training.fitting.loop import listed
+from hetero_mtf.training.loops.callback_hooks import first_callback, listed, look_between_batches
+from hetero_mtf.training.loops.keras_loops import FUNCTIONS, KerasLoops
+from hetero_mtf.training.loops.model_metrics import ModelMetrics, symbolic_batch
+from hetero_mtf.training.loops.own_weights import OwnWeights
 from hetero_mtf.training.plan_choice import say
-from hetero_mtf.training.trainer import Trainer
-
-BOUND = ("fit", "make_train_function", "make_test_function", "make_predict_function", "get_metrics_result")
-"""What is set on the model itself; its class stays as it is, or Keras could not load and clone the model."""
-_FUNCTIONS = ("train_function", "test_function", "predict_function")
 
 
-class Distribution:
+class Distribution(KerasLoops):
     """Runs the steps of a Keras model on a cluster.
 
-    Keras's `fit`, `evaluate`, `predict` and their forms for one batch draw the batches, call the functions that are made here, and read
-    the model's metrics. The trainer behind them is made with the first batch, and again where the model was compiled again.
+    The trainer behind them is made with the first batch, and again where the model was compiled again.
 
     Parameters
     ----------
@@ -54,23 +46,16 @@ class Distribution:
     """
 
     def __init__(self, model: Any, cluster: Any, plan: Plan | None, seed: int, refine_s: float) -> None:
+        super().__init__(model)
         self.cluster = cluster
-        self._model, self._plan, self._seed, self._refine_s = model, plan, seed, refine_s
+        self._plan, self._seed, self._refine_s = plan, seed, refine_s
         self._own_step = has_own_step(model)
         self._step: OwnStep | None = None
         self._looked_up: Callable[[Any], Any] = lambda x: x
         self._plan_is_kept = False  # from before the model was compiled again, when other variables may have been trained
-        self._trainer: OwnTrainer | None = None
         self._compiled: tuple[Any, ...] = ()
         self._trained: set[int] = set()
-        self._weights: OwnWeights | None = None
-        self._metrics: ModelMetrics | StepMetrics | None = None
-        self._upcoming = Upcoming()
-        self._calls_begin = False  # whether weights may have been assigned since the last step
-        self._fitting = self._looked_at = False
         self._verbose: Any = "auto"
-        self._steps_ahead: int | None = None  # of the present call of fit; None where that is not known
-        self._begun: deque[Any] = deque()  # batches, as Keras gave them, that no step has finished yet
 
     @staticmethod
     def of(model: Any) -> Distribution | None:
@@ -98,15 +83,14 @@ class Distribution:
         def fit(*arguments: Any, **options: Any) -> Any:
             return self.fit(*arguments, **options)
 
-        for name in BOUND:
-            object.__setattr__(self._model, name, fit if name == "fit" else getattr(self, name))
-        self._forget_functions()
+        super().bind()
+        object.__setattr__(self._model, "fit", fit)
 
     def release(self) -> None:
         """Make the model Keras's again, with the weights that it has now."""
         with contextlib.suppress(HeteroError):  # where the cluster is gone, the weights are those of the last call
             self._write_back()
-        for name in BOUND:
+        for name in ("fit", *FUNCTIONS):
             vars(self._model).pop(name, None)
         self._forget_functions()
         self._close()
@@ -133,55 +117,21 @@ class Distribution:
         self._write_back()
         return history
 
-    def make_train_function(self, force: bool = False) -> Any:
-        """Make what Keras calls with an iterator for each step of training."""
-        return self._make("train", force)
-
-    def make_test_function(self, force: bool = False) -> Any:
-        """Make what Keras calls with an iterator for each step of a test."""
-        return self._make("test", force)
-
-    def make_predict_function(self, force: bool = False) -> Any:
-        """Make what Keras calls with a list of batches to predict; before the first batch was trained or tested that is Keras's own."""
-        return self._make("predict", force)
-
-    def get_metrics_result(self) -> Any:
-        """Return the model's metrics; a schedule without a flush ends what it has begun before."""
-        if self._fitting and self._trainer is not None and not (self._metrics is not None and self._metrics.updating):
-            self._drain()
-        return type(self._model).get_metrics_result(self._model)
-
     def _make(self, what: str, force: bool) -> Any:
-        make, attribute = f"make_{what}_function", f"{what}_function"
+        keras_made = getattr(type(self._model), f"make_{what}_function")
         if self._released() or not self._model.compiled or (what == "predict" and self._trainer is None):
-            return getattr(type(self._model), make)(self._model, force)
-        self._upcoming.wait()
-        self._drain()
-        self._write_back()
+            return keras_made(self._model, force)
         if what != "train" and self._by_keras(what):
-            return getattr(type(self._model), make)(self._model, force)
-        self._calls_begin = True
-        if getattr(self._model, attribute) is None or force:
+            self._settle()
+            return keras_made(self._model, force)
+        if getattr(self._model, f"{what}_function") is None or force:
+            self._settle()
             self._note_compilation()
-            setattr(self._model, attribute, getattr(self, f"_{what}"))
-        return getattr(self._model, attribute)
+        return super()._make(what, force)
 
     def _by_keras(self, what: str) -> bool:
         """Return whether the model tests or predicts in its own way, which Keras itself does."""
         return self._own_step or not getattr(type(self._model), f"{what}_step").__module__.startswith("keras.")
-
-    def _train(self, iterator: Iterator[Any]) -> Any:
-        logs = None
-        for _ in range(self._model.steps_per_execution):
-            try:
-                data, feed = self._upcoming.take(iterator)
-            except exhausted():
-                break
-            logs = self._train_on(data, feed, iterator)
-        if logs is None:
-            self._count_end()
-            raise StopIteration
-        return logs
 
     def _count_end(self) -> None:
         """Count one step more, as Keras does where data end that it did not know the length of, unless it takes several steps a call.
@@ -194,72 +144,18 @@ class Distribution:
             if self._weights is not None:
                 self._weights.note_step()
 
+    def _given(self, data: Any) -> Any:
+        return arrays_of(data, self._own_step)
+
     def _train_on(self, data: Any, feed: Any, iterator: Iterator[Any]) -> Any:
-        data = arrays_of(data, self._own_step)
         if self._model.run_eagerly:
             self._note_trained()
-        trainer = self._begun_with(data)
-        if feed is None or self._calls_begin or self._looked_at:
-            self._begin_call()
-            feed = trainer._feed(self._checked(data, trainer))
-        if self._steps_ahead is not None:
-            self._steps_ahead -= 1
-        weights, metrics = self._held
-        metrics.build(data)
-        if self._fitting and self._steps_ahead != 0:  # else a batch would be drawn that no step uses
-            self._upcoming.begin(iterator, functools.partial(self._staged, step=trainer._batches + 1))
-        finished = trainer._advance(feed, metrics.needs_outputs)
-        weights.note_step()
-        self._begun.append(data)
-        logs = self._counted(finished)
-        if self._looked_at or not self._fitting:
-            self._drain()
-            self._write_back()
-            self._calls_begin = True
-        return logs
+        return super()._train_on(data, feed, iterator)
 
-    def _test(self, iterator: Iterator[Any]) -> Any:
-        logs = None
-        for _ in range(self._model.steps_per_execution):
-            try:
-                data = arrays_of(next(iterator))
-            except exhausted():
-                break
-            trainer = self._begun_with(data)
-            self._begin_call()
-            _, metrics = self._held
-            metrics.build(data)
-            feed = trainer._feed(self._checked(data, trainer))
-            logs = metrics.update(data, feed.size, trainer._engine.test(feed, metrics.needs_outputs), feed.graph)
-        if logs is None:
-            raise StopIteration
-        return logs
-
-    def _predict(self, batches: Sequence[Any]) -> Any:
-        import tensorflow as tf
-
-        outputs = []
-        for each in batches:
-            x, _, _ = arrays_of(each)
-            trainer = self._begun_with((x, None, None))
-            batch = self._checked((x, None, None), trainer)
-            self._begin_call()
-            graph = trainer._graph_for(batch.x)
-            outputs.append(trainer._engine.predict(samples(graph, batch.x), None if graph is trainer._graph else graph))
-        joined = [tf.concat(pieces, 0) if len(pieces) > 1 else tf.convert_to_tensor(pieces[0]) for pieces in zip(*outputs, strict=True)]
-        return trainer._form.outputs.pack(joined)
-
-    def _staged(self, data: Any, step: int) -> Any:
-        """Return a batch as the cluster takes it, written where devices read it."""
-        trainer = self._trainer
-        assert trainer is not None
-        return trainer._next(self._checked(arrays_of(data, self._own_step), trainer), step)
-
-    def _checked(self, data: Any, trainer: Trainer) -> Batch:
-        """Return a batch whose arrays fit each other."""
+    def _checked(self, data: Any, trainer: Any, predicts: bool = False) -> Batch:
         if self._step is None:
             x, y, sample_weight = data
-            return check_batch(self._looked_up(x), y, sample_weight, form=trainer._form)
+            return check_batch(self._looked_up(x), *((None, None) if predicts else (y, sample_weight)), form=trainer._form)
         leaves = leaves_in(data)
         read = [leaves[at] for at in self._step.read]
         return check_batch(read if len(read) > 1 else read[0], None, None, form=trainer._form)
@@ -309,48 +205,6 @@ class Distribution:
         if trainer.rebalancer is not None:
             trainer.rebalancer.steps_ahead, trainer.rebalancer.speaks = (lambda: self._steps_ahead), self._verbose != 0
 
-    @property
-    def _held(self) -> tuple[OwnWeights, ModelMetrics | StepMetrics]:
-        assert self._weights is not None and self._metrics is not None
-        return self._weights, self._metrics
-
-    def _begin_call(self) -> None:
-        """Take over what was assigned to the model since the last call, epoch or batch that someone looked at."""
-        if self._calls_begin and self._weights is not None:
-            self._weights.read_changes()
-        self._calls_begin = False
-
-    def _counted(self, finished: Sequence[Any]) -> Any:
-        """Count the batches that a step finished in the metrics, and return the logs; batches are finished in their order."""
-        _, metrics = self._held
-        logs = None
-        for feed, step_result in finished:
-            logs = metrics.update(self._begun.popleft(), feed.size, step_result, feed.graph)
-        return type(self._model).get_metrics_result(self._model) if logs is None else logs
-
-    def _drain(self) -> None:
-        if self._trainer is None or self._weights is None or self._metrics is None or self._trainer._held is None:
-            return
-        finished = self._trainer._engine.drain(self._metrics.needs_outputs)
-        if finished:
-            self._weights.note_step()
-            self._counted(finished)
-
-    def _write_back(self) -> None:
-        if self._weights is not None:
-            self._weights.write_back()
-
-    def _at_epoch_begin(self, epoch: int, params: Any) -> None:
-        """Note how many steps are left, where that is known."""
-        steps, epochs = (params or {}).get("steps"), (params or {}).get("epochs")
-        self._steps_ahead = None if steps is None or epochs is None else steps * (epochs - epoch)
-
-    def _at_epoch_end(self) -> None:
-        self._upcoming.wait()
-        self._drain()
-        self._write_back()
-        self._calls_begin = True
-
     def _with_first(self, given: Any, callbacks: list[Any]) -> Any:
         import keras
 
@@ -387,10 +241,6 @@ class Distribution:
         if self.cluster.closed and Distribution.of(self._model) is self:
             self.release()
         return Distribution.of(self._model) is not self
-
-    def _forget_functions(self) -> None:
-        for name in _FUNCTIONS:
-            setattr(self._model, name, None)
 
     def _close(self) -> None:
         if self._trainer is not None:

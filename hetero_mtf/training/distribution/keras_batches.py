@@ -7,13 +7,6 @@ from typing import Any
 from hetero_mtf.errors import DataError
 
 
-def exhausted() -> tuple[type[BaseException], ...]:
-    """Return what iterators of batches raise at their end."""
-    import tensorflow as tf
-
-    return StopIteration, tf.errors.OutOfRangeError
-
-
 def arrays_of(data: Any, as_given: bool = False) -> Any:
     """Return (x, y, sample_weight) of a batch with NumPy arrays for TensorFlow's tensors, and None for what an iterator gives instead.
 

@@ -1,4 +1,4 @@
-"""The weights of a distributed model: written back after steps on the cluster, and taken from it where someone assigned others."""
+"""The weights of a model in Keras's loops: written back after steps on the cluster, and taken from it where someone assigned others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ class OwnWeights:
     Parameters
     ----------
     trainer : trains on the cluster.
-    keras_side : of the user's model itself.
+    keras_side : of the model.
+    watched : whether someone sees the model; else nothing is written and read.
     """
 
-    def __init__(self, trainer: Any, keras_side: KerasSide) -> None:
-        self._trainer, self._keras_side = trainer, keras_side
+    def __init__(self, trainer: Any, keras_side: KerasSide, watched: bool = True) -> None:
+        self._trainer, self._keras_side, self.watched = trainer, keras_side, watched
         self._ahead = False  # whether the cluster has taken steps that the model does not have yet
-        self._values, self._step = keras_side.read(), keras_side.step
+        self._values, self._step = (keras_side.read(), keras_side.step) if watched else ({}, 0)
 
     def note_step(self) -> None:
         """Note that the cluster has taken a step."""
@@ -30,13 +31,15 @@ class OwnWeights:
 
     def write_back(self) -> None:
         """Write what the cluster has into the model and its optimizer, where the cluster has taken steps since the last time."""
-        if self._ahead:
+        if self._ahead and self.watched:
             self._keras_side.write(self._trainer._engine.read(), self._trainer.step, self._trainer.loss_scale)
             self._ahead = False
             self._values, self._step = self._keras_side.read(), self._keras_side.step
 
     def read_changes(self) -> None:
         """Go on with what was assigned to the model, its slots or its number of steps since they were last written."""
+        if not self.watched:
+            return
         if not self._ahead and self._keras_side.step != self._step:
             self._trainer._step = self._step = self._keras_side.step
         before, present = self._trainer.loss_scale, self._keras_side.loss_scale

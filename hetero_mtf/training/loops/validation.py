@@ -1,8 +1,7 @@
-"""What a network is validated on while it trains."""
+"""Which options of `Trainer.fit` are refused, and the samples that it validates on."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Collection
 from typing import Any
@@ -11,29 +10,6 @@ import numpy as np
 
 from hetero_mtf.errors import DataError
 from hetero_mtf.report.progress import check_verbose
-
-
-@dataclasses.dataclass(frozen=True)
-class Validation:
-    """What a network is validated on while it trains.
-
-    Parameters
-    ----------
-    data : as `validation_data` of `Trainer.fit`; None for nothing.
-    every : after how many epochs, or the numbers of the epochs, from 1.
-    batch_size, steps : samples a batch of arrays, and batches at most; None for the plan's, and all.
-    """
-
-    data: Any = None
-    every: int | Collection[int] = 1
-    batch_size: int | None = None
-    steps: int | None = None
-
-    def is_due(self, epoch: int) -> bool:
-        """Return whether the network is validated after an epoch, counted from 0."""
-        if self.data is None:
-            return False
-        return (epoch + 1) % self.every == 0 if isinstance(self.every, int) else epoch + 1 in self.every
 
 
 def check_fit(epochs: int, verbose: str | int, shuffle: Any = True) -> None:
@@ -51,38 +27,38 @@ def check_fit(epochs: int, verbose: str | int, shuffle: Any = True) -> None:
     check_verbose(verbose)
 
 
-def split_validation(x: Any, y: Any, sample_weight: Any, validation: Validation, part: float) -> tuple[tuple[Any, Any, Any], Validation]:
-    """Return what to train on, and on what to validate: given data, or a part of the samples.
+def check_validation(every: Any, batch_size: int | None, steps: int | None) -> None:
+    """Raise if an option of validation is out of range.
 
     Parameters
     ----------
-    x, y, sample_weight : as for `Trainer.fit`.
-    validation : what is asked for.
-    part : `validation_split` there; 0 for none.
+    every, batch_size, steps : `validation_freq`, `validation_batch_size` and `validation_steps` of `Trainer.fit`.
 
     Raises
     ------
     DataError
-        If an option is out of range, or the data cannot be split.
+        If so.
     """
-    _check_validation(validation)
-    if not part or validation.data is not None:
-        return (x, y, sample_weight), validation
-    trained, kept = _split_off(x, y, sample_weight, part)
-    return trained, dataclasses.replace(validation, data=kept)
-
-
-def _check_validation(validation: Validation) -> None:
-    every, numbers = validation.every, {"validation_batch_size": validation.batch_size, "validation_steps": validation.steps}
     if isinstance(every, bool) or not (every >= 1 if isinstance(every, int) else isinstance(every, Collection)):
         raise DataError(f"validation_freq is {every!r}; give a number of epochs from 1, or the numbers of the epochs")
-    for name, number in numbers.items():
+    for name, number in {"validation_batch_size": batch_size, "validation_steps": steps}.items():
         if number is not None and number < 1:
             raise DataError(f"{name} is {number!r}; give a number from 1")
 
 
-def _split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:
-    """Return samples to train on, and the last part of them to validate on, as Keras does with `validation_split`."""
+def split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:
+    """Return samples to train on, and the last part of them to validate on, as Keras does with `validation_split`.
+
+    Parameters
+    ----------
+    x, y, sample_weight : as for `Trainer.fit`.
+    part : `validation_split` there.
+
+    Raises
+    ------
+    DataError
+        If it is out of range, or the data cannot be split.
+    """
     import keras
 
     leaves = keras.tree.flatten(x)

@@ -126,14 +126,25 @@ class ModelMetrics:
 
         model = self._model
         model._loss_tracker.update_state(tf.cast(numbers[0], model._loss_tracker.dtype), sample_weight=size)
-        for at, tracker in enumerate(model._compile_loss.metrics if model._compile_loss is not None else ()):
+        for at, tracker in zip(self._places(trackers := _trackers(model)), trackers, strict=True):
             tracker.update_state(tf.cast(numbers[1 + at], tracker.dtype), sample_weight=size)
         if not self.needs_outputs:
             return dict(type(model).get_metrics_result(model))
         predictions = self._outputs.pack(masked_predictions(self._graph, outputs))
         return dict(model.compute_metrics(x, y, predictions, sample_weight))
 
+    def _places(self, trackers: Sequence[Any]) -> Sequence[int]:
+        """Return which of the losses of the outputs each tracker has; Keras orders outputs that are packed in a dict by their names."""
+        names = [part.name for part in self._objective if part is not None]
+        known = sorted(tracker.name for tracker in trackers) == sorted(set(names))
+        return [names.index(tracker.name) for tracker in trackers] if known else range(len(trackers))
+
     @property
     def updating(self) -> bool:
         """Whether a batch is being counted now."""
         return self._updating
+
+
+def _trackers(model: Any) -> list[Any]:
+    """Return the trackers of the losses of a model's outputs."""
+    return [] if model._compile_loss is None else list(model._compile_loss.metrics)

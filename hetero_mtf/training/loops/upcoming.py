@@ -8,9 +8,11 @@ from typing import Any
 
 
 class Upcoming:
-    """Draws one batch ahead of its step, on a thread.
+    """Prepares one batch ahead of its step, on a thread.
 
     It belongs to its iterator: with `steps_per_epoch` Keras goes on with the same one in the next epoch, and the batch is used there.
+    An iterator with a method `upcoming`, as `SourceBatches` has, is looked into, so that its position stays that of the steps; from others
+    the batch is drawn.
     """
 
     def __init__(self) -> None:
@@ -20,19 +22,22 @@ class Upcoming:
         self._fault: BaseException | None = None
 
     def begin(self, iterator: Iterator[Any], prepare: Callable[[Any], Any]) -> None:
-        """Begin to draw the batch that comes next.
+        """Begin to prepare the batch that comes next.
 
         Parameters
         ----------
         iterator : it is not used elsewhere until `take`.
         prepare : returns what the step needs of a batch. What it raises is left to the step itself, which calls it again.
         """
+        look = iterator.upcoming() if hasattr(iterator, "upcoming") else None
 
         def work() -> None:
             try:
-                data = next(iterator)
+                data = next(iterator) if look is None else look()
             except BaseException as fault:  # noqa: BLE001 - raised where the batch is taken
                 self._fault = fault
+                return
+            if look is not None and data is None:  # the end, or a fault, which is raised where the batch is taken
                 return
             try:
                 self._drawn = data, prepare(data)
@@ -49,6 +54,11 @@ class Upcoming:
             self._thread.join()
             self._thread = None
 
+    def drop(self) -> None:
+        """Forget what was prepared."""
+        self.wait()
+        self._iterator = self._drawn = self._fault = None
+
     def take(self, iterator: Iterator[Any]) -> tuple[Any, Any]:
         """Return the next batch of an iterator, and what was prepared of it; None where it has to be prepared yet.
 
@@ -62,4 +72,7 @@ class Upcoming:
         self._iterator = self._drawn = self._fault = None
         if mine and fault is not None:
             raise fault
-        return drawn if mine and drawn is not None else (next(iterator), None)
+        if not hasattr(iterator, "upcoming"):
+            return drawn if mine and drawn is not None else (next(iterator), None)
+        data = next(iterator)
+        return data, drawn[1] if mine and drawn is not None and drawn[0] is data else None

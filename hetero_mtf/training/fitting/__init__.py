@@ -1,1 +1,0 @@
-"""Fitting, evaluating and predicting: loops over batches, with validation and callbacks."""

@@ -7,6 +7,5 @@ from hetero_mtf.data.factory import batch_source
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 from hetero_mtf.data.source import BatchSource
-from hetero_mtf.data.stream_source import StreamSource
 
-__all__ = ["ArraySource", "Batch", "BatchSource", "Dataset", "LabelledData", "StreamSource", "batch_source", "load"]
+__all__ = ["ArraySource", "Batch", "BatchSource", "Dataset", "LabelledData", "batch_source", "load"]

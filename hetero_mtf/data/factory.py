@@ -1,16 +1,14 @@
-"""One entry point to batches, whatever form the data has."""
+"""Which form data have, and one entry point to the batches that are drawn here: of arrays, and of sources."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.data.array_source import ArraySource
 from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.data.stream import is_tensor_dataset
-from hetero_mtf.data.stream_source import StreamSource
 from hetero_mtf.errors import DataError
 
 
@@ -33,16 +31,14 @@ def batch_source(
 
     Parameters
     ----------
-    x : (samples, ...) array, several packed as the model's inputs, a stream that gives batches (see `StreamSource`), or a
-        BatchSource, which is returned as it is.
-    y : (samples, ...) array of labels; None where the stream gives them.
+    x : (samples, ...) array, several packed as the model's inputs, or a BatchSource, which is returned as it is.
+    y : (samples, ...) array of labels.
     batch_size : samples a batch, of arrays.
     sample_weight : (samples,) or (samples, ...) array of float, of arrays.
     class_weight : weight of each class number; becomes sample weights.
-    shuffle : whether arrays, and the batches of a keras.utils.PyDataset, are taken in an order of their own in each epoch; other streams
-        keep theirs.
+    shuffle : whether arrays are taken in an order of their own in each epoch.
     seed : seed of that order.
-    steps_per_epoch : batches an epoch, of arrays and streams.
+    steps_per_epoch : batches an epoch, of arrays.
     dtype : what samples and weights are cast to; None leaves them.
     labels : whether labels are needed, as for training; not for predicting.
     form : how the model packs several inputs and outputs; None where there is one array of each.
@@ -63,11 +59,7 @@ def batch_source(
     if isinstance(x, BatchSource):
         _refuse("a BatchSource", y=y, sample_weight=sample_weight, class_weight=class_weight, steps_per_epoch=steps_per_epoch)
         return x
-    packed = form is not None and not is_array(x) and form.holds_arrays(x, y, labels)
-    if y is None and not is_array(x) and not packed:
-        _refuse("a stream of batches", sample_weight=sample_weight)
-        drawn: dict[str, Any] = {"class_weight": class_weight, "dtype": dtype, "labels": labels, "form": form, "finite": finite}
-        return StreamSource(x, steps_per_epoch, **drawn, shuffle=shuffle, seed=seed)
+    packed = _is_packed(x, y, labels, form)
     if not is_array(x) and not packed and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
         _refuse(f"a {type(x).__name__}", y=y)
     if y is None and labels:
@@ -76,20 +68,28 @@ def batch_source(
     return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, steps_per_epoch=steps_per_epoch, **options)
 
 
-@contextlib.contextmanager
-def opened_source(x: Any, y: Any = None, **options: Any) -> Iterator[BatchSource]:
-    """Yield what `batch_source` returns and close it after the block, unless it was handed over as `x`: who made it closes it.
+def is_stream(x: Any, y: Any = None, sample_weight: Any = None, *, labels: bool = True, form: Form | None = None) -> bool:
+    """Return whether data are a stream of batches, which Keras itself draws from, rather than arrays or a BatchSource.
 
     Parameters
     ----------
-    x, y, options : as for `batch_source`.
+    x, y, sample_weight, labels, form : as for `batch_source`.
+
+    Raises
+    ------
+    DataError
+        If they are, and weights are given beside them.
     """
-    source = batch_source(x, y, **options)
-    try:
-        yield source
-    finally:
-        if source is not x:
-            source.close()
+    if isinstance(x, BatchSource) or y is not None or is_array(x) or _is_packed(x, y, labels, form):
+        return False
+    if isinstance(x, (list, tuple)) and not labels:
+        return False
+    _refuse("a stream of batches", sample_weight=sample_weight)
+    return True
+
+
+def _is_packed(x: Any, y: Any, labels: bool, form: Form | None) -> bool:
+    return form is not None and not is_array(x) and form.holds_arrays(x, y, labels)
 
 
 def is_array(x: Any) -> bool:

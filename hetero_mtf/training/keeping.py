@@ -60,7 +60,7 @@ class Kept(PlannedOnUse):
         position = self._position
         if self._loops is not None:
             self._loops.take_over()
-            position = position if self._loops.source is None else self._loops.source.state()
+            position = self._loops.position or position
         values = self._engine.read()
         check_replacement(path, self._graph, values, self._step, only_finite)
         counters = self._step, self._seed, position, self._loss_scale

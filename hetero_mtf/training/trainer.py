@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from hetero_mtf.data.factory import opened_source
-from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.structure import Structure
@@ -28,7 +26,8 @@ from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
 from hetero_mtf.training.keras_side import KerasSide, Settings, copied, first_loss_scale, trained_state, write_weights
 from hetero_mtf.training.loops.callback_hooks import listed
-from hetero_mtf.training.loops.trainer_loops import Fit, Tested, TrainerLoops, opened_test, shown_verbosity, steps_ahead
+from hetero_mtf.training.loops.given import Given, testing_data, training_data
+from hetero_mtf.training.loops.trainer_loops import Fit, TrainerLoops, shown_verbosity
 from hetero_mtf.training.loops.validation import check_fit, check_validation, split_off
 from hetero_mtf.training.on_batch import OnBatch
 from hetero_mtf.training.plan_choice import Task
@@ -175,7 +174,7 @@ class Trainer(OnBatch):
         """
         check_verbose(verbose)
         x, size = self._sized(x, None, batch_size, steps, labels=False)
-        with opened_test(x, batch_size=size, labels=False, form=self._form) as tested:
+        with testing_data(x, batch_size=size, labels=False, steps=steps, form=self._form) as tested:
             return self._bound.predict(tested, listed(callbacks), verbose, steps)
 
     def evaluate(
@@ -205,7 +204,7 @@ class Trainer(OnBatch):
         """
         check_verbose(verbose)
         x, size = self._sized(x, y, batch_size, steps)
-        with opened_test(x, y, batch_size=size, sample_weight=sample_weight, form=self._form) as tested:
+        with testing_data(x, y, batch_size=size, sample_weight=sample_weight, steps=steps, form=self._form) as tested:
             logs = self._bound.evaluate(tested, listed(callbacks), verbose, steps)
         return logs if return_dict else list(logs.values()) if len(logs) > 1 else logs["loss"]
 
@@ -264,12 +263,12 @@ class Trainer(OnBatch):
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split_off(x, y, sample_weight, validation_split)
         x, size = self._sized(x, y, batch_size, steps_per_epoch, verbose=verbose)
-        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps_per_epoch": steps_per_epoch}
+        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps": steps_per_epoch}
         drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form, "finite": True}
         tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
-        with opened_source(x, y, **drawn) as source, self._validated(validation_data, tested_size, validation_steps) as validation:
+        with training_data(x, y, **drawn) as given, self._validated(validation_data, tested_size, validation_steps) as validation:
             fit = Fit(epochs, initial_epoch, listed(callbacks), shown_verbosity(verbose), keep_going)
-            return self._fit(source, dataclasses.replace(fit, validation=validation, every=validation_freq, steps=validation_steps))
+            return self._fit(given, dataclasses.replace(fit, validation=validation, every=validation_freq, steps=validation_steps))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
@@ -295,15 +294,15 @@ class Trainer(OnBatch):
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _fit(self, source: BatchSource, fit: Fit) -> Any:
+    def _fit(self, given: Given, fit: Fit) -> Any:
         """Train on batches from where a checkpoint was made, if one was restored; meanwhile `save` has the position."""
         try:
             if self._position is not None:
-                source.restore(self._position)
+                given.at.restore(self._position)
                 self._position = None
             if self.rebalancer is not None:
-                self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: steps_ahead(source, fit.epochs), fit.verbose != 0
-            return self._bound.fit(source, fit)
+                self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: self._bound.steps_ahead, fit.verbose != 0
+            return self._bound.fit(given, fit)
         finally:
             if self.rebalancer is not None:
                 self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: None, True
@@ -316,7 +315,7 @@ class Trainer(OnBatch):
         return self._loops
 
     @contextlib.contextmanager
-    def _validated(self, data: Any, batch_size: int | None, steps: int | None) -> Iterator[Tested | None]:
+    def _validated(self, data: Any, batch_size: int | None, steps: int | None) -> Iterator[Given | None]:
         """Yield what is validated on, as `validation_data` of `fit`."""
         if data is None:
             yield None
@@ -326,5 +325,5 @@ class Trainer(OnBatch):
             raise DataError(f"validation_data has {len(parts)} parts; give (x, y) or (x, y, sample_weight)")
         x, y, weights = (*parts, None, None)[:3]
         x, size = self._sized(x, y, batch_size, steps)
-        with opened_test(x, y, batch_size=size, sample_weight=weights, form=self._form) as tested:
+        with testing_data(x, y, batch_size=size, sample_weight=weights, steps=steps, form=self._form) as tested:
             yield tested

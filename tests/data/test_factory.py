@@ -1,26 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
-from hetero_mtf.data import ArraySource, StreamSource, batch_source
-from hetero_mtf.data.factory import opened_source
+from hetero_mtf.data import ArraySource, batch_source
+from hetero_mtf.data.factory import is_stream
 from hetero_mtf.errors import DataError
 
 X, Y = np.zeros((5, 2)), np.arange(5)
 
 
-def stream():
+def stream() -> Iterator[Any]:
     return iter([(X, Y)])
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "kind"),
-    [(X, Y, ArraySource), (X.tolist(), Y.tolist(), ArraySource), ([(X, Y)], None, StreamSource), (lambda: stream(), None, StreamSource)],
-)
-def test_the_form_of_the_data_decides_the_source(x, y, kind: type) -> None:
+@pytest.mark.parametrize(("x", "y"), [(X, Y), (X.tolist(), Y.tolist())])
+def test_arrays_have_a_source(x: Any, y: Any) -> None:
     with batch_source(x, y) as source:
-        assert type(source) is kind
+        assert type(source) is ArraySource and not is_stream(x, y)
         assert sum(batch.size for batch in source) == 5
 
 
@@ -33,7 +33,7 @@ def test_tensors_are_arrays() -> None:
 
 def test_a_source_is_returned_as_it_is() -> None:
     source = ArraySource(X, Y)
-    assert batch_source(source) is source
+    assert batch_source(source) is source and not is_stream(source)
 
 
 def test_arrays_without_labels_serve_for_predicting_only() -> None:
@@ -46,12 +46,11 @@ def test_arrays_without_labels_serve_for_predicting_only() -> None:
     ("x", "options", "message"),
     [
         (X, {"y": Y, "steps_per_epoch": 0}, "steps_per_epoch is 0; use a whole number from 1, or leave it out"),
-        ([(X, Y)], {"sample_weight": [1]}, "x is a stream of batches and sample_weight cannot go with it"),
         (stream(), {"y": Y}, "x is a list_iterator and y cannot go with it; leave it out, or hand it over within x"),
         (ArraySource(X, Y), {"y": Y, "class_weight": {0: 1}}, "x is a BatchSource and y, class_weight cannot go with it"),
     ],
 )
-def test_an_option_that_does_not_go_with_the_data_is_refused(x, options: dict, message: str) -> None:
+def test_an_option_that_does_not_go_with_the_data_is_refused(x: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         batch_source(x, **options)
 
@@ -63,12 +62,7 @@ def test_a_tensor_dataset_with_labels_beside_it_is_refused() -> None:
         batch_source(tf.data.Dataset.from_tensors((X, Y)), Y)
 
 
-def test_a_source_that_was_made_for_the_block_is_closed_after_it_and_one_that_was_handed_over_is_not() -> None:
-    with opened_source(X, Y) as made:
-        pass
-    with pytest.raises(DataError, match="was closed"):
-        iter(made)
-    with ArraySource(X, Y) as own:
-        for _ in range(2):
-            with opened_source(own) as source:
-                assert source is own and sum(batch.size for batch in source) == 5
+def test_weights_beside_a_stream_are_refused() -> None:
+    assert is_stream(stream())
+    with pytest.raises(DataError, match="x is a stream of batches and sample_weight cannot go with it"):
+        is_stream(stream(), None, [1])

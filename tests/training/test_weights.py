@@ -151,8 +151,9 @@ def test_streams_take_weights_of_pixels_and_classes(cluster: Any) -> None:
     second = oracle.fit(X, MAPS, sample_weight=by_class, batch_size=BATCH, shuffle=False, verbose=0)
     optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
     with hm.Trainer(model, PLANS["batch"](model, cluster), cluster, optimizer=optimizer, loss=SPARSE()) as trainer:
-        assert trainer.fit(batches, verbose=0).history["loss"] == pytest.approx(expected.history["loss"], rel=1e-6)
-        unweighted = trainer.fit([batch[:2] for batch in batches], class_weight=CLASS_WEIGHT, verbose=0)
+        weighted = trainer.fit(iter(batches), steps_per_epoch=len(batches), verbose=0)
+        assert weighted.history["loss"] == pytest.approx(expected.history["loss"], rel=1e-6)
+        unweighted = trainer.fit((batch[:2] for batch in batches), steps_per_epoch=len(batches), class_weight=CLASS_WEIGHT, verbose=0)
         assert unweighted.history["loss"] == pytest.approx(second.history["loss"], rel=1e-6)
         found = trainer.evaluate(X, MAPS, sample_weight=weight, batch_size=BATCH)
         assert found["loss"] == pytest.approx(oracle.evaluate(X, MAPS, sample_weight=weight, batch_size=BATCH, verbose=0), rel=1e-6)

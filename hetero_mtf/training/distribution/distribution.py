@@ -17,10 +17,10 @@ from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.differences import rows_text
 from hetero_mtf.training.distribution.extents import Extents
-from hetero_mtf.training.distribution.keras_batches import arrays_of
 from hetero_mtf.training.distribution.own_step.step import OwnStep, StepExtents, StepMetrics, followed_step, has_own_step, leaves_in
 from hetero_mtf.training.distribution.own_trainer import OwnTrainer, StepTrainer, kept_plan
 from hetero_mtf.training.loops.callback_hooks import first_callback, listed, look_between_batches
+from hetero_mtf.training.loops.keras_batches import arrays_of
 from hetero_mtf.training.loops.keras_loops import FUNCTIONS, KerasLoops
 from hetero_mtf.training.loops.model_metrics import ModelMetrics, symbolic_batch
 from hetero_mtf.training.loops.own_weights import OwnWeights
@@ -154,8 +154,8 @@ class Distribution(KerasLoops):
 
     def _checked(self, data: Any, trainer: Any, predicts: bool = False) -> Batch:
         if self._step is None:
-            x, y, sample_weight = data
-            return check_batch(self._looked_up(x), *((None, None) if predicts else (y, sample_weight)), form=trainer._form)
+            x, y, sample_weight = data if not predicts else (data[0], None, None)
+            return check_batch(self._looked_up(x), y, sample_weight, form=trainer._form)
         leaves = leaves_in(data)
         read = [leaves[at] for at in self._step.read]
         return check_batch(read if len(read) > 1 else read[0], None, None, form=trainer._form)

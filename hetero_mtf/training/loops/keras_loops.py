@@ -85,6 +85,11 @@ class KerasLoops:
             self._drain()
         return type(self._model).get_metrics_result(self._model)
 
+    @property
+    def steps_ahead(self) -> int | None:
+        """Steps until the present call of `fit` ends; None where that is not known."""
+        return self._steps_ahead
+
     # what the two kinds of loops do in their own way
 
     def _begun_with(self, data: Any) -> Any:

@@ -48,15 +48,15 @@ class SourceBatches:
         return next(self._batches, None) is None
 
 
-def source_adapter(source: BatchSource, again: Callable[[BatchSource], BatchSource] | None = None, left: bool = False) -> Any:
+def source_adapter(source: BatchSource, again: bool = False, left: bool = False) -> Any:
     """Return a keras DataAdapter of a source; its batches are `Batch`.
 
-    It has `source`, that of the present pass, and `batches`, the SourceBatches that are drawn from.
+    It has the `source`, and as `batches` the SourceBatches that are drawn from.
 
     Parameters
     ----------
     source : batches.
-    again : gives the source of a further pass from the one before; None where each epoch goes on with the same.
+    again : whether each pass begins at the beginning of the source, rather than where the one before ended.
     left : whether the number of batches is that of the rest of the present epoch, rather than of a full one.
     """
     from keras.src.trainers.data_adapters.data_adapter import DataAdapter  # Keras's loops take one as it is
@@ -73,15 +73,15 @@ def source_adapter(source: BatchSource, again: Callable[[BatchSource], BatchSour
             return SourceBatches(self._opened)
 
         def _opened(self, batches: SourceBatches) -> BatchSource:
-            if self.batches is not None and again is not None:
-                self.source = again(self.source)
+            if self.batches is not None and again:
+                source.begin_at(0)
             self.batches = batches
-            return self.source
+            return source
 
         @property
         def num_batches(self) -> int | None:
-            count = self.source.batches_per_epoch
-            return count if count is None or not left else max(0, count - self.source.batch)
+            count = source.batches_per_epoch
+            return count if count is None or not left else max(0, count - source.batch)
 
         @property
         def batch_size(self) -> None:

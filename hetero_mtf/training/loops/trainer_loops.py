@@ -1,4 +1,4 @@
-"""TrainerLoops: Keras's loops of a trainer's own model, over sources of batches that have a position."""
+"""TrainerLoops: Keras's loops of a trainer's own model, which have a position in their data."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import contextlib
 import dataclasses
 import math
 import sys
+import types
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.data.array_source import ArraySource
-from hetero_mtf.data.batch import Batch
-from hetero_mtf.data.factory import batch_source
+from hetero_mtf.data.batch import Batch, add_class_weight, check_batch
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import NotFiniteError
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.training.finite import loss_fault
 from hetero_mtf.training.loops.callback_hooks import first_callback, last_callback, saves_between_batches
+from hetero_mtf.training.loops.given import Given
+from hetero_mtf.training.loops.keras_batches import arrays_of
 from hetero_mtf.training.loops.keras_loops import KerasLoops
 from hetero_mtf.training.loops.model_metrics import ModelMetrics
 from hetero_mtf.training.loops.own_weights import OwnWeights
-from hetero_mtf.training.loops.source_adapter import SourceBatches, source_adapter
+from hetero_mtf.training.loops.source_adapter import SourceBatches
 from hetero_mtf.training.trained import shown_losses
 
 
@@ -40,7 +41,7 @@ class Fit:
     ----------
     epochs, initial_epoch, callbacks, keep_going : as there.
     verbose : 0, 1 or 2, as there.
-    validation : gives the source to validate on, anew for each validation where it is not the user's; None for none.
+    validation : what is validated on; None for nothing.
     every, steps : after how many epochs to validate, or the numbers of these epochs, from 1, and batches at most.
     """
 
@@ -49,56 +50,9 @@ class Fit:
     callbacks: tuple[Any, ...]
     verbose: int
     keep_going: bool
-    validation: Tested | None = None
+    validation: Given | None = None
     every: int | Collection[int] = 1
     steps: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Tested:
-    """What is tested or predicted on.
-
-    Parameters
-    ----------
-    source : batches.
-    again : gives the source of another pass from the one before; None where it goes on with the same.
-    """
-
-    source: BatchSource
-    again: Callable[[BatchSource], BatchSource] | None = None
-
-    @property
-    def adapter(self) -> Any:
-        """What Keras's loops take."""
-        return source_adapter(self.source, self.again, left=self.again is None)
-
-
-@contextlib.contextmanager
-def opened_test(x: Any, y: Any = None, **options: Any) -> Iterator[Tested]:
-    """Yield what is tested or predicted on; each pass begins at the beginning, unless it is a source of the user's, which stays open.
-
-    Parameters
-    ----------
-    x, y, options : as for `batch_source`.
-    """
-    source = batch_source(x, y, shuffle=False, **options)
-    if source is x:
-        yield Tested(source)
-        return
-    opened = [source]
-
-    def again(before: BatchSource) -> BatchSource:
-        if isinstance(before, ArraySource):
-            before.begin_at(0)
-            return before
-        before.close()
-        opened[0] = batch_source(x, y, shuffle=False, **options)
-        return opened[0]
-
-    try:
-        yield Tested(source, again)
-    finally:
-        opened[0].close()
 
 
 def shown_verbosity(verbose: str | int) -> int:
@@ -140,32 +94,35 @@ class TrainerLoops(KerasLoops):
     def __init__(self, trainer: Any) -> None:
         super().__init__(trainer._keras.model)
         self._trainer = trainer
-        self._source: BatchSource | None = None  # that is trained on
-        self._batches: SourceBatches | None = None
+        self._training: Given | None = None  # what is trained on
+        self._batches: SourceBatches | None = None  # of a source, in the present epoch
         self._last: Batch | None = None
         self._keep_going = self._warned = False
         self._fault: NotFiniteError | None = None
         self._resumed = False  # within an epoch
         self._testing: Any = None  # what Keras's loop tests or predicts on
+        self._tests = False  # whether a batch is tested or predicted on now
         self._epochs = 0
+        self._converted: tuple[Any, Any] = (None, None)  # the last batch of a stream, as it was given and with arrays
+        self._batch: tuple[Any, Batch | None] = (None, None)  # the same with arrays, and checked
         self.bind()
 
     @property
-    def source(self) -> BatchSource | None:
-        """The source of batches that is trained on now."""
-        return self._source
+    def position(self) -> Mapping[str, Any] | None:
+        """The position in the data that are trained on now; None where nothing is."""
+        return None if self._training is None else self._training.at.state()
 
     def take_over(self) -> None:
         """Go on with what callbacks have changed so far, while they see the present weights."""
         if self._weights is not None and self._calls_begin:
             self._weights.read_changes()
 
-    def fit(self, source: BatchSource, fit: Fit) -> Any:
+    def fit(self, given: Given, fit: Fit) -> Any:
         """Train until all epochs are done and return Keras's History.
 
         Parameters
         ----------
-        source : batches, at the position to start from.
+        given : what is trained on, at the position to start from.
         fit : the options.
 
         Raises
@@ -175,32 +132,36 @@ class TrainerLoops(KerasLoops):
         """
         import keras
 
-        model, trainer = self._model, self._trainer
-        if source.batch and source.batch == source.batches_per_epoch:
-            next(iter(source), None)  # the position is the end of an epoch
-        elif fit.initial_epoch > source.epoch:
-            source.begin_at(fit.initial_epoch)
-        self._source, self._keep_going, self._epochs, self._fault = source, fit.keep_going, fit.epochs, None
+        model, trainer, at = self._model, self._trainer, given.at
+        if given.source is not None and at.batch and at.batch == given.batches_per_epoch:
+            next(iter(given.source), None)  # the position is the end of an epoch
+        elif fit.initial_epoch > at.epoch:
+            at.begin_at(fit.initial_epoch)
+        self._training, self._keep_going, self._epochs, self._fault = given, fit.keep_going, fit.epochs, None
         self._looked_at = any(map(saves_between_batches, fit.callbacks))
-        tested, data = None, {"epochs": fit.epochs, "initial_epoch": source.epoch, "verbose": fit.verbose}
-        if fit.validation is not None:
-            tested = fit.validation.adapter
+        data: dict[str, Any] = {"epochs": fit.epochs, "initial_epoch": at.epoch, "verbose": fit.verbose}
+        if given.source is None:
+            data |= {"steps_per_epoch": given.steps, "shuffle": given.shuffle}
+        tested = None if fit.validation is None else fit.validation.taken(tests=True)
+        if tested is not None:
             data |= {"validation_data": tested, "validation_freq": fit.every, "validation_steps": fit.steps}
-        listeners = self._listeners(fit.callbacks, fit.verbose, fit.epochs, source.batches_per_epoch, add_history=True)
+        taken = given.taken(tests=False)
+        listeners = self._listeners(fit.callbacks, fit.verbose, fit.epochs, given.steps or _count_of(taken), add_history=True)
         model._initial_epoch = None
         with self._open(bool(fit.callbacks) or AVERAGE in trainer._rule.all_slots):  # Keras makes averages the weights at the end
             self._fitting, self._testing = True, tested
             try:
-                history = keras.Model.fit(model, source_adapter(source), callbacks=listeners, **data)
+                history = keras.Model.fit(model, taken, callbacks=listeners, **data)
                 self._begin_call()
             finally:
                 self._fitting = self._looked_at = False
-                self._steps_ahead, self._source, self._batches, self._last = None, None, None, None
                 self._upcoming.drop()
                 self._begun.clear()
+                self._steps_ahead, self._training, self._batches, self._last = None, None, None, None
+                self._converted = self._batch = (None, None)
         return history
 
-    def evaluate(self, tested: Tested, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> dict[str, Any]:
+    def evaluate(self, tested: Given, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> dict[str, Any]:
         """Return the mean loss and the metrics over the batches of a source, by name.
 
         Parameters
@@ -211,16 +172,17 @@ class TrainerLoops(KerasLoops):
         import keras
 
         shown = shown_verbosity(verbose)
-        listeners = self._listeners(callbacks, shown, 1, steps or tested.source.batches_per_epoch)
+        taken = tested.taken(tests=True)
+        listeners = self._listeners(callbacks, shown, 1, steps or _count_of(taken))
         with self._open(bool(callbacks)):
-            self._testing = tested.adapter
+            self._testing = taken
             given: dict[str, Any] = {"steps": steps, "callbacks": listeners, "verbose": shown}
-            logs: dict[str, Any] = keras.Model.evaluate(self._model, self._testing, **given, return_dict=True)
+            logs: dict[str, Any] = keras.Model.evaluate(self._model, taken, **given, return_dict=True)
             order = list(self.get_metrics_result())
             self._begin_call()
         return {name: logs[name] for name in order if name in logs}
 
-    def predict(self, tested: Tested, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> Any:
+    def predict(self, tested: Given, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> Any:
         """Return the outputs, packed as the model's.
 
         Parameters
@@ -231,10 +193,11 @@ class TrainerLoops(KerasLoops):
         import keras
 
         shown = shown_verbosity(verbose)
-        listeners = self._listeners(callbacks, shown, 1, steps or tested.source.batches_per_epoch)
+        taken = tested.taken(tests=True)
+        listeners = self._listeners(callbacks, shown, 1, steps or _count_of(taken))
         with self._open(bool(callbacks)):
-            self._testing = tested.adapter
-            outputs = keras.Model.predict(self._model, self._testing, steps=steps, callbacks=listeners, verbose=shown)
+            self._testing = taken
+            outputs = keras.Model.predict(self._model, taken, steps=steps, callbacks=listeners, verbose=shown)
             self._begin_call()
         return outputs
 
@@ -270,8 +233,15 @@ class TrainerLoops(KerasLoops):
         listeners.callbacks.append(last)
         return listeners
 
-    def _counts(self, data: Batch) -> Any:
-        form = self._trainer._form
+    def _given(self, data: Any) -> Any:
+        if isinstance(data, Batch):
+            return data
+        if self._converted[0] is not data:  # a batch that was prepared ahead comes again with its step
+            self._converted = data, arrays_of(data)
+        return self._converted[1]
+
+    def _counts(self, data: Any) -> Any:
+        form, data = self._trainer._form, self._checked(data, self._trainer)
         x, y, sample_weight = (part if part is None or isinstance(part, tuple) else (part,) for part in data)
         if sample_weight is not None and len(sample_weight) < form.outputs.count:
             sample_weight = sample_weight * form.outputs.count  # the same for all
@@ -281,16 +251,43 @@ class TrainerLoops(KerasLoops):
             None if sample_weight is None or all(each is None for each in sample_weight) else form.outputs.pack(sample_weight),
         )
 
-    def _checked(self, data: Batch, trainer: Any, predicts: bool = False) -> Batch:
-        return data
+    def _checked(self, data: Any, trainer: Any, predicts: bool = False) -> Batch:
+        if isinstance(data, Batch):
+            return data
+        if self._batch[0] is not data or self._batch[1] is None:
+            x, y, sample_weight = data if not predicts else (data[0], None, None)
+            trained = None if self._tests else self._training
+            where = "" if trained is None else f" of batch {trained.position.batch}"
+            batch = check_batch(x, y, sample_weight, where, trainer._form, finite=trained is not None)
+            if trained is not None and trained.class_weight is not None:
+                batch = add_class_weight(batch, trained.class_weight, where, trainer._form)
+            self._batch = data, batch
+            return batch
+        return self._batch[1]
 
-    def _train_on(self, data: Batch, feed: Any, iterator: Any) -> Any:
-        self._last = data
+    def _train_on(self, data: Any, feed: Any, iterator: Any) -> Any:
+        self._last = self._checked(self._given(data), self._trainer)
+        if self._training is not None:
+            self._training.position.batch += 1
         return super()._train_on(data, feed, iterator)
 
     def _train(self, iterator: Any) -> Any:
-        self._batches = iterator
+        self._batches = iterator if isinstance(iterator, SourceBatches) else None
         return super()._train(iterator)
+
+    def _test(self, iterator: Any) -> Any:
+        self._tests = True
+        try:
+            return super()._test(iterator)
+        finally:
+            self._tests = False
+
+    def _predict(self, batches: Sequence[Any]) -> Any:
+        self._tests = True
+        try:
+            return super()._predict(batches)
+        finally:
+            self._tests = False
 
     def _counted(self, finished: Sequence[Any]) -> Any:
         logs = super()._counted(finished)
@@ -302,32 +299,39 @@ class TrainerLoops(KerasLoops):
         return logs
 
     def _at_epoch_begin(self, epoch: int, params: Any) -> None:
-        source = self._source
-        assert source is not None
+        given, self._warned = self._training, False
+        assert given is not None
+        if given.source is None:
+            given.position.begin_at(epoch)
+            super()._at_epoch_begin(epoch, params)
+            return
+        source = given.source
         if source.epoch != epoch:  # a callback has set where to begin
             source.restore({**source.state(), "epoch": epoch, "batch": 0, "sample": 0})
-        self._resumed, self._warned = bool(source.batch), False
+        self._resumed = bool(source.batch)
         self._steps_ahead = steps_ahead(source, self._epochs)
 
     def _after_batch(self) -> None:
         """Leave the loop over batches where the loss is not finite, or where the epoch ends and Keras cannot know it."""
-        model, source = self._model, self._source
-        if model.stop_training or source is None or self._batches is None:
+        model = self._model
+        if model.stop_training or self._training is None:
             return
         if self._fault is not None and self._keep_going:
             warnings.warn(f"training goes on although {self._fault}", stacklevel=2)
             self._fault, self._warned = None, True
         if self._fault is not None:
             model.stop_training = _NOT_FINITE
-        elif (self._resumed or source.batches_per_epoch is None) and self._batches.ends():
+        elif self._batches is not None and (self._resumed or self._training.batches_per_epoch is None) and self._batches.ends():
             model.stop_training = _EPOCH_ENDS
 
     def _at_epoch_end(self) -> None:
         super()._at_epoch_end()
         if self._model.stop_training is _EPOCH_ENDS:
             self._model.stop_training = False
-        if not self._model.stop_training and self._batches is not None:
-            self._batches.ends()  # the source steps to the next epoch
+        if not self._model.stop_training and self._training is not None:
+            self._training.position.begin_at(self._training.position.epoch + 1)
+            if self._batches is not None:
+                self._batches.ends()  # the source steps to the next epoch
 
     def _after_epoch(self) -> None:
         """Raise where the loss was not finite and no callback has stopped the training."""
@@ -336,11 +340,22 @@ class TrainerLoops(KerasLoops):
 
     def _after_test_batch(self) -> None:
         """Leave the loop over the batches of a test where Keras cannot know their number."""
-        if self._testing is not None and self._testing.source.batches_per_epoch is None and self._test_ends():
+        if getattr(self._testing, "num_batches", 0) is None and self._test_ends():
             self._model.stop_evaluating = self._model.stop_predicting = True
 
     def _after_test(self) -> None:
         self._test_ends()  # the source steps to the next epoch
 
     def _test_ends(self) -> bool:
-        return self._testing is not None and self._testing.batches is not None and self._testing.batches.ends()
+        batches = getattr(self._testing, "batches", None)
+        return isinstance(batches, SourceBatches) and batches.ends()
+
+
+def _count_of(taken: Any) -> int | None:
+    """Return the number of batches of what Keras's loops take, None where that is not known."""
+    from keras.src.trainers.data_adapters import get_data_adapter
+
+    if hasattr(taken, "num_batches"):
+        count = taken.num_batches
+        return None if count is None else int(count)
+    return None if isinstance(taken, types.GeneratorType) else get_data_adapter(taken).num_batches

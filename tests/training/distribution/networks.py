@@ -38,6 +38,16 @@ def two_heads() -> keras.Model:
     return model
 
 
+def two_heads_out_of_order() -> keras.Model:
+    """Return a compiled functional model whose outputs are in another order than their names."""
+    i = keras.Input((5, 5, 2), name="scan")
+    x = L.Flatten()(L.Conv2D(4, 3, activation="relu")(i))
+    model = keras.Model(i, {"size": L.Dense(1, name="size")(x), "kind": L.Dense(3, name="kind")(x)})
+    loss = {"size": "mse", "kind": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    model.compile(keras.optimizers.SGD(0.05), loss, metrics={"size": ["mae"], "kind": ["accuracy"]})
+    return model
+
+
 def regression() -> keras.Model:
     """Return a compiled model of one number."""
     model = keras.Sequential([keras.Input((5, 5, 2)), L.Flatten(), L.Dense(4, activation="tanh"), L.Dense(1)])

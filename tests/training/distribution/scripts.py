@@ -25,6 +25,7 @@ from tests.training.distribution.networks import (
     regression,
     subclassed,
     two_heads,
+    two_heads_out_of_order,
     unreduced,
     with_a_loss_of_its_own,
 )
@@ -335,6 +336,7 @@ SCRIPTS: dict[str, tuple[Callable[[keras.Model, pathlib.Path], Any], Callable[[]
         )
     },
     "heads": (heads, two_heads),
+    "heads_out_of_order": (heads, two_heads_out_of_order),
     "one_number": (one_number, regression),
     **{make.__name__: (simple, make) for make in (subclassed, nested, unreduced)},
     "masked": (and_on, masked),

@@ -1,7 +1,7 @@
 """Batches ahead of their steps: of sources, which keep their position, and of other iterators."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -112,39 +112,44 @@ def test_the_end_of_an_epoch_is_known_ahead_and_a_fault_of_the_source_is_raised(
             batches.ends()
 
 
-def _broken() -> BatchSource:
-    from hetero_mtf.data.stream_source import StreamSource
+class _Made(BatchSource):
+    """Batches of a generator, of a number that is not known beforehand."""
 
-    def stream() -> Iterator[Any]:
-        yield np.zeros(2), np.zeros(2)
+    kind = "made"
+
+    def __init__(self, batches: Callable[[], Iterator[Batch]]) -> None:
+        super().__init__()
+        self._made = batches
+
+    def _prepare(self, epoch: int, batch: int, sample: int) -> Iterator[Batch]:
+        yield from self._made()
+
+
+def _broken() -> BatchSource:
+    def batches() -> Iterator[Batch]:
+        yield Batch(np.zeros(2), np.zeros(2))
         raise DataError("broken")
 
-    return StreamSource(stream())
+    return _Made(batches)
 
 
 def test_a_test_begins_each_pass_anew_and_a_source_of_the_users_goes_on(source: ArraySource) -> None:
-    def again(before: BatchSource) -> BatchSource:
-        before.begin_at(0)
-        return before
-
-    for given, firsts in ((again, [0.0, 0.0]), (None, [0.0, 4.0])):
-        adapter = source_adapter(source, given, left=given is None)
+    for again, firsts in ((True, [0.0, 0.0]), (False, [0.0, 4.0])):
+        adapter = source_adapter(source, again, left=not again)
         assert adapter.num_batches == 3
         assert [_first(next(iter(adapter))) for _ in range(2)] == firsts
         source.begin_at(0)
 
 
 def test_it_ends_where_the_source_is_closed_while_it_waits_for_a_batch() -> None:
-    from hetero_mtf.data.stream_source import StreamSource
-
     gate = threading.Event()
 
-    def slow() -> Iterator[Any]:
-        yield np.zeros(2), np.zeros(2)
+    def slow() -> Iterator[Batch]:
+        yield Batch(np.zeros(2), np.zeros(2))
         gate.wait(30)
-        yield np.zeros(2), np.zeros(2)
+        yield Batch(np.zeros(2), np.zeros(2))
 
-    source, upcoming = StreamSource(slow()), Upcoming()
+    source, upcoming = _Made(slow), Upcoming()
     batches = _batches(source)
     next(batches)
     upcoming.begin(batches, lambda batch: batch)

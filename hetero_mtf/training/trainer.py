@@ -229,7 +229,7 @@ class Trainer(OnBatch):
         *,
         keep_going: bool = False,
     ) -> Any:
-        """Train and return Keras's History; after `restore`, training goes on where the checkpoint was made, up to epoch `epochs`.
+        """Train by Keras's `fit` and return its History; after `restore`, training goes on where the checkpoint was made, up to `epochs`.
 
         Parameters
         ----------
@@ -242,8 +242,8 @@ class Trainer(OnBatch):
         epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
             plan's, or 32 where there is none yet, or with `steps_per_epoch` as many as let these take all samples.
         sample_weight, class_weight : as for `train_on_batch`; class number -> weight, of samples or their pixels, of one output.
-        shuffle, steps_per_epoch : whether arrays, and the batches of a PyDataset, are shuffled, by the trainer's seed; batches an epoch,
-            which goes on in a stream or arrays where the one before ended.
+        shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed, and the batches of a PyDataset, by Keras; batches an
+            epoch, which goes on in arrays or a stream where the one before ended, and ends with them, as in Keras.
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights, slots and iterations whenever an epoch, a
             test or the training begins or ends. What they change then is trained on with, and training begins at the epoch that they set.
             Between batches it has the weights of the epoch's beginning, unless one has a save_freq of batches: these read them each time.

@@ -1,8 +1,8 @@
-"""Claim: training on one device through the Trainer takes at most 1.05 times as long as Keras's own `fit`, 1.1 times for networks of today.
+"""Claim: training on one device takes at most 1.05 times as long as Keras's own `fit`, 1.1 times for networks of today.
 
-The same model, batches, optimizer and cores: an epoch of `Trainer.fit` under `Plan.single` and an
-epoch of `keras.Model.fit` take turns; a figure is the median over rounds. Keras is timed as it
-compiles by default and with `jit_compile=False`.
+The same model, batches, optimizer and cores: an epoch of `fit` of a model that `hm.distribute` gave back, one of `Trainer.fit`, both under
+`Plan.single`, and one of Keras's own `fit` take turns; a figure is the median over rounds. Keras is timed as it compiles by default and
+with `jit_compile=False`.
 
     python tools/bench/overhead.py [--rounds 7] [--network ViT]
 """
@@ -34,12 +34,16 @@ LIMIT = 1.05  # of the claim
 LIMIT_TODAY = 1.1  # for networks of today
 TABLE = TableForm(
     "overhead",
-    "One device through the Trainer against Keras's fit",
+    "One device through hm.distribute and the Trainer against Keras's fit",
     (
         Column("network", "network"),
         Column("keras_ms", "Keras fit ms/step", ".1f"),
         Column("keras_no_jit_ms", "Keras fit without jit ms/step", ".1f"),
+        Column("distributed_ms", "hm.distribute ms/step", ".1f"),
         Column("trainer_ms", "Trainer ms/step", ".1f"),
+        Column("spread", "spread of hm.distribute / Keras", ""),
+        Column("distributed_times_keras", "hm.distribute / Keras", ".2f", "at_most"),
+        Column("distributed_times_keras_no_jit", "hm.distribute / Keras without jit", ".2f", "at_most"),
         Column("times_keras", "Trainer / Keras", ".2f", "at_most"),
         Column("times_keras_no_jit", "Trainer / Keras without jit", ".2f", "at_most"),
     ),
@@ -70,8 +74,8 @@ def _task(make: Callable[[], Any]) -> TrainingTask:
     return TrainingTask(make(), BATCH)
 
 
-def compare(make: Callable[[], TrainingTask], rounds: int) -> dict[str, float]:
-    """Return the median seconds per step of Keras's fit, by default and without jit, and of the Trainer's."""
+def compare(make: Callable[[], TrainingTask], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds per step, one a round, of Keras's fit, by default and without jit, of a distributed model's and the Trainer's."""
     import keras
 
     import hetero_mtf as hm
@@ -83,19 +87,19 @@ def compare(make: Callable[[], TrainingTask], rounds: int) -> dict[str, float]:
     task = make()
     model, batch = task.model, task.batch
     x, y = task.drawn(batch * STEPS)
-    plain = clone(model)
+    plain, distributed = clone(model), clone(model)
     model.compile(**_settings(task))
     plain.compile(**_settings(task), jit_compile=False)
+    distributed.compile(**_settings(task))
     with hm.Cluster.local(["cpu:0"]) as cluster:
         plan = hm.Plan.single(model, device=0, cluster=cluster, batch_size=batch)
+        hm.distribute(distributed, cluster, plan=plan)
         with hm.Trainer(model, plan, cluster, **_settings(task)) as trainer:
-            runs = {
-                "keras": functools.partial(model.fit, x, y, batch_size=batch, epochs=1, shuffle=False, verbose=0),
-                "keras, no jit": functools.partial(plain.fit, x, y, batch_size=batch, epochs=1, shuffle=False, verbose=0),
-                "trainer": functools.partial(trainer.fit, x, y, batch_size=batch, epochs=1, shuffle=False),
-            }
+            fits = {"keras": model.fit, "keras, no jit": plain.fit, "distributed": distributed.fit, "trainer": trainer.fit}
+            options = {"batch_size": batch, "epochs": 1, "shuffle": False, "verbose": 0}
+            runs = {name: functools.partial(fit, x, y, **options) for name, fit in fits.items()}
             seconds = interleaved(runs, rounds=rounds, steps=1, warm_up=2)
-    return {name: float(np.median(times)) / STEPS for name, times in seconds.items()}
+    return {name: [time / STEPS for time in times] for name, times in seconds.items()}
 
 
 def _settings(task: TrainingTask) -> dict[str, Any]:
@@ -104,12 +108,20 @@ def _settings(task: TrainingTask) -> dict[str, Any]:
     return {"optimizer": type(optimizer).from_config(optimizer.get_config()), "loss": task.settings["loss"]}
 
 
-def row(name: str, seconds: dict[str, float], limit: float) -> Row:
+def row(name: str, seconds: Mapping[str, list[float]], limit: float) -> Row:
     """Return the row of a network, which may take `limit` times Keras's seconds."""
-    by_default, plain, ours = seconds.values()
-    times = {"keras_ms": 1e3 * by_default, "keras_no_jit_ms": 1e3 * plain, "trainer_ms": 1e3 * ours}
-    ratios = {"times_keras": ours / by_default, "times_keras_no_jit": ours / plain}
-    return table_row({"network": name, **times, **ratios}, dict.fromkeys(ratios, limit))
+    by_default, plain, distributed, trainer = (float(np.median(each)) for each in seconds.values())
+    times = {"keras_ms": by_default, "keras_no_jit_ms": plain, "distributed_ms": distributed, "trainer_ms": trainer}
+    each = np.divide(seconds["distributed"], seconds["keras"])
+    spread = {"spread": f"{each.min():.2f} to {each.max():.2f}"}
+    ratios = {
+        "distributed_times_keras": distributed / by_default,
+        "distributed_times_keras_no_jit": distributed / plain,
+        "times_keras": trainer / by_default,
+        "times_keras_no_jit": trainer / plain,
+    }
+    shown_ms = {key: 1e3 * value for key, value in times.items()}
+    return table_row({"network": name, **shown_ms, **spread, **ratios}, dict.fromkeys(ratios, limit))
 
 
 @click.command(help=__doc__)

@@ -155,8 +155,13 @@ class KerasSide:
             self.model.optimizer.step_counter.assign(loss_scale.finite_steps)
 
     def read(self) -> dict[str, np.ndarray]:
-        """Return the model's values by variable key, and its optimizer's by slot key."""
-        return {key: np.array(variable) for key, variable in {**self._live, **self._slots()}.items()}
+        """Return the model's values by variable key, and its optimizer's by slot key: read-only, and they stay as they are.
+
+        They are not copied: TensorFlow gives a variable other memory where it is assigned to and its present value is in use elsewhere.
+        """
+        import tensorflow as tf
+
+        return {key: np.asarray(tf.convert_to_tensor(variable.value)) for key, variable in {**self._live, **self._slots()}.items()}
 
     def _slots(self) -> dict[str, Any]:
         """Return the Keras variables of the optimizer's slots by key; Keras makes them now if it has not yet."""

@@ -15,6 +15,10 @@ from hetero_mtf.training.keras_side import masked_predictions
 from hetero_mtf.training.trained import shown_losses
 
 
+EAGER_UPDATES = 8
+"""Batches of a form that are counted before a function is traced for them."""
+
+
 def symbolic_batch(data: Any) -> Any:
     """Return the form of a batch, of any number of samples, for Keras to build with.
 
@@ -56,6 +60,7 @@ class ModelMetrics:
         self.needs_outputs = self._own or model._compile_metrics is not None
         self._updating = False
         self._functions: dict[Any, Any] = {}  # by the form of what is counted, and whether its samples have the first shapes
+        self._updates: dict[Any, int] = {}  # number of those that were counted without a function, by the same
         self._shapes: dict[Any, Any] = {}  # of the first samples of each form
 
     def build(self, data: Any) -> None:
@@ -92,13 +97,21 @@ class ModelMetrics:
         form = tuple(None if leaf is None else (leaf.ndim, leaf.dtype) for leaf in flat)
         shapes = tuple(leaf.shape[1:] for leaf in leaves)
         fixed = self._shapes.setdefault(form, shapes) == shapes
-        if (form, fixed) not in self._functions:
-            self._functions[form, fixed] = self._function(values, leaves, fixed)
         self._updating = True
         try:
-            logs: dict[str, Any] = self._functions[form, fixed](*leaves)
+            return self._update(values, leaves, fixed, form)
         finally:
             self._updating = False
+
+    def _update(self, values: Any, leaves: Sequence[np.ndarray], fixed: bool, form: Any) -> dict[str, Any]:
+        """Count values; by a function only where there are several of their form, as tracing one takes as long as dozens of updates."""
+        function = self._functions.get((form, fixed))
+        if function is None:
+            count = self._updates[form, fixed] = self._updates.get((form, fixed), 0) + 1
+            if count <= EAGER_UPDATES or self._model.run_eagerly:
+                return self._counted(*values)
+            function = self._functions[form, fixed] = self._function(values, leaves, fixed)
+        logs: dict[str, Any] = function(*leaves)
         return logs
 
     def _function(self, values: Any, leaves: Sequence[np.ndarray], fixed: bool) -> Any:
@@ -119,14 +132,15 @@ class ModelMetrics:
             left = iter(leaves)
             return self._counted(*keras.tree.map_structure(lambda leaf: None if leaf is None else next(left), values))
 
-        return counted if self._model.run_eagerly else tf.function(counted, input_signature=specs)
+        return tf.function(counted, input_signature=specs)
 
     def _counted(self, x: Any, y: Any, sample_weight: Any, outputs: Sequence[Any], numbers: Any, size: Any) -> dict[str, Any]:
         import tensorflow as tf
 
         model = self._model
         model._loss_tracker.update_state(tf.cast(numbers[0], model._loss_tracker.dtype), sample_weight=size)
-        for at, tracker in zip(self._places(trackers := _trackers(model)), trackers, strict=True):
+        trackers = _trackers(model)
+        for at, tracker in zip(self._places(trackers), trackers, strict=True):
             tracker.update_state(tf.cast(numbers[1 + at], tracker.dtype), sample_weight=size)
         if not self.needs_outputs:
             return dict(type(model).get_metrics_result(model))

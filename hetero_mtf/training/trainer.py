@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -263,12 +262,12 @@ class Trainer(OnBatch):
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split_off(x, y, sample_weight, validation_split)
         x, size = self._sized(x, y, batch_size, steps_per_epoch, verbose=verbose)
-        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps": steps_per_epoch}
-        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form, "finite": True}
+        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps": steps_per_epoch, "finite": True}
+        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form}
         tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
         with training_data(x, y, **drawn) as given, self._validated(validation_data, tested_size, validation_steps) as validation:
-            fit = Fit(epochs, initial_epoch, listed(callbacks), shown_verbosity(verbose), keep_going)
-            return self._fit(given, dataclasses.replace(fit, validation=validation, every=validation_freq, steps=validation_steps))
+            shown = listed(callbacks), shown_verbosity(verbose), keep_going
+            return self._fit(given, Fit(epochs, initial_epoch, *shown, validation, validation_freq, validation_steps))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""

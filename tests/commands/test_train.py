@@ -154,7 +154,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_is_the_undisturbed_one_bit_for_bi
     whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
     options = [*subject, "--plan", plan, "--optimizer", "adam", "--epochs", "2", "--seed", "5"]
     assert cli("train", *options, "--save", whole).code == 0
-    train = Trainer._train
+    train = Trainer._advance
 
     def train_and_signal(self, *arguments):
         if self.step == step - 1:
@@ -162,7 +162,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_is_the_undisturbed_one_bit_for_bi
         return train(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train", train_and_signal)
+        patch.setattr(Trainer, "_advance", train_and_signal)
         stopped = cli("train", *options, "--save", part)
         assert stopped.code == 128 + number
         said = f"interrupted; the state after step {step} is in {part}: go on from there with --resume {part}"

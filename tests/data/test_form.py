@@ -9,6 +9,7 @@ import pytest
 
 from hetero_mtf.data import batch_source
 from hetero_mtf.data.batch import add_class_weight, check_batch
+from hetero_mtf.data.factory import is_stream
 from hetero_mtf.data.form import Form
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.structure import Structure
@@ -31,10 +32,9 @@ def test_arrays_in_any_packing_are_cut_into_the_same_batches(x: Any, y: Any) -> 
         np.testing.assert_array_equal(np.concatenate([batch.y[at] for batch in batches]), (U, V)[at])
 
 
-def test_a_stream_may_give_dicts_and_lists() -> None:
+def test_a_batch_may_be_of_dicts_and_lists() -> None:
     items = [({"b": B, "a": A}, [U, V], {"u": np.ones(5), "v": np.zeros(5)}), ((A, B), (U, V), np.ones(5))]
-    with batch_source(items, form=PAIR) as source:
-        first, second = source
+    first, second = (check_batch(*item, form=PAIR) for item in items)
     assert first.x[1] is B and first.y[0] is U and [w.sum() for w in first.sample_weight] == [5, 0]
     assert second.x[0] is A and second.sample_weight.sum() == 5
 
@@ -44,11 +44,10 @@ def test_a_form_that_was_made_of_a_dict_has_the_order_of_its_keys() -> None:
     assert found.x[0] is A and found.x[1] is B and found.y[0] is U and found.y[1] is None
 
 
-def test_what_is_to_be_predicted_may_be_a_list_of_arrays_or_a_stream() -> None:
+def test_what_is_to_be_predicted_may_be_a_list_of_arrays() -> None:
     with batch_source([A, B], batch_size=3, shuffle=False, labels=False, form=PAIR) as source:
         assert [batch.size for batch in source] == [3, 2]
-    with batch_source([{"a": A, "b": B}, ((A, B),)], labels=False, form=PAIR) as source:
-        assert [batch.size for batch in source] == [5, 5]
+    assert not is_stream([A, B], labels=False, form=PAIR) and is_stream(iter([(A, B)]), labels=False, form=PAIR)
 
 
 def test_one_input_and_one_output_may_be_called_by_name() -> None:
@@ -102,10 +101,9 @@ def test_what_does_not_fit_the_model_is_named(x: Any, y: Any, weight: Any, words
         check_batch(x, y, weight, form=PAIR)
 
 
-def test_a_batch_of_a_stream_is_named_by_its_number() -> None:
-    with batch_source([({"a": A}, [U, V])], form=PAIR) as source:
-        with pytest.raises(DataError, match="x of batch 0 is a dict of a, the model has 2 values a, b"):
-            list(source)
+def test_a_batch_is_named_by_its_number() -> None:
+    with pytest.raises(DataError, match="x of batch 0 is a dict of a, the model has 2 values a, b"):
+        check_batch({"a": A}, [U, V], None, " of batch 0", PAIR)
 
 
 def test_class_weights_go_with_one_output_only() -> None:

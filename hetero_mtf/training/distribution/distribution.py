@@ -118,12 +118,12 @@ class Distribution(KerasLoops):
         return history
 
     def _make(self, what: str, force: bool) -> Any:
-        keras_made = getattr(type(self._model), f"make_{what}_function")
+        keras_make = getattr(type(self._model), f"make_{what}_function")
         if self._released() or not self._model.compiled or (what == "predict" and self._trainer is None):
-            return keras_made(self._model, force)
+            return keras_make(self._model, force)
         if what != "train" and self._by_keras(what):
             self._settle()
-            return keras_made(self._model, force)
+            return keras_make(self._model, force)
         if getattr(self._model, f"{what}_function") is None or force:
             self._settle()
             self._note_compilation()

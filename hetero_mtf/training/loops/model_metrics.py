@@ -1,4 +1,4 @@
-"""The metrics of a distributed model: Keras's own objects, updated with what a step gave."""
+"""The metrics of a model in Keras's loops: Keras's own objects, updated with what a step gave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hetero_mtf.program.batch_arrays import Result
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.training.keras_side import masked_predictions
 from hetero_mtf.training.trained import shown_losses
-
 
 EAGER_UPDATES = 8
 """Batches of a form that are counted before a function is traced for them."""

@@ -35,7 +35,7 @@ class SourceBatches:
         """Return a function that gives the batch that comes next, as `BatchSource.upcoming`."""
         return (lambda: None) if self._source is None else self._source.upcoming()
 
-    def ends(self) -> bool:
+    def is_over(self) -> bool:
         """Return whether the epoch has no further batch, waiting for that; the source steps to the next epoch then.
 
         Raises

@@ -30,7 +30,7 @@ class _Stop:
     """A reason to leave Keras's loop over batches that is none to end the training: true, as `stop_training` has to be."""
 
 
-_EPOCH_ENDS, _NOT_FINITE = _Stop(), _Stop()
+_EPOCH_OVER, _NOT_FINITE = _Stop(), _Stop()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,17 +321,17 @@ class TrainerLoops(KerasLoops):
             self._fault, self._warned = None, True
         if self._fault is not None:
             model.stop_training = _NOT_FINITE
-        elif self._batches is not None and (self._resumed or self._training.batches_per_epoch is None) and self._batches.ends():
-            model.stop_training = _EPOCH_ENDS
+        elif self._batches is not None and (self._resumed or self._training.batches_per_epoch is None) and self._batches.is_over():
+            model.stop_training = _EPOCH_OVER
 
     def _at_epoch_end(self) -> None:
         super()._at_epoch_end()
-        if self._model.stop_training is _EPOCH_ENDS:
+        if self._model.stop_training is _EPOCH_OVER:
             self._model.stop_training = False
         if not self._model.stop_training and self._training is not None:
             self._training.position.begin_at(self._training.position.epoch + 1)
             if self._batches is not None:
-                self._batches.ends()  # the source steps to the next epoch
+                self._batches.is_over()  # the source steps to the next epoch
 
     def _after_epoch(self) -> None:
         """Raise where the loss was not finite and no callback has stopped the training."""
@@ -340,15 +340,15 @@ class TrainerLoops(KerasLoops):
 
     def _after_test_batch(self) -> None:
         """Leave the loop over the batches of a test where Keras cannot know their number."""
-        if getattr(self._testing, "num_batches", 0) is None and self._test_ends():
+        if getattr(self._testing, "num_batches", 0) is None and self._test_is_over():
             self._model.stop_evaluating = self._model.stop_predicting = True
 
     def _after_test(self) -> None:
-        self._test_ends()  # the source steps to the next epoch
+        self._test_is_over()  # the source steps to the next epoch
 
-    def _test_ends(self) -> bool:
+    def _test_is_over(self) -> bool:
         batches = getattr(self._testing, "batches", None)
-        return isinstance(batches, SourceBatches) and batches.ends()
+        return isinstance(batches, SourceBatches) and batches.is_over()
 
 
 def _count_of(taken: Any) -> int | None:

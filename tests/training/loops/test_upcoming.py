@@ -102,14 +102,14 @@ def test_other_iterators_are_drawn_from_and_what_they_raise_is_raised_by_its_ste
 
 def test_the_end_of_an_epoch_is_known_ahead_and_a_fault_of_the_source_is_raised(source: ArraySource) -> None:
     batches = _batches(source)
-    assert not batches.ends()  # nothing was asked for
-    ends = [(next(batches) is not None and batches.ends()) for _ in range(3)]
+    assert not batches.is_over()  # nothing was asked for
+    ends = [(next(batches) is not None and batches.is_over()) for _ in range(3)]
     assert ends == [False, False, True] and source.epoch == 1
     with _broken() as broken:
         batches = _batches(broken)
         next(batches)
         with pytest.raises(DataError, match="broken"):
-            batches.ends()
+            batches.is_over()
 
 
 class _Made(BatchSource):

@@ -240,14 +240,13 @@ class Trainer(OnBatch):
         validation_batch_size, validation_steps : samples a batch of arrays, and batches at most; None for `batch_size`, and all.
         epochs, initial_epoch, batch_size : the last epoch and the one to begin with, from 0, and samples a batch of arrays; None takes the
             plan's, or 32 where there is none yet, or with `steps_per_epoch` as many as let these take all samples.
-        sample_weight, class_weight : as for `train_on_batch`; class number -> weight, of samples or their pixels, of one output.
+        sample_weight, class_weight : as for `train_on_batch`.
         shuffle, steps_per_epoch : whether arrays are shuffled, by the trainer's seed, and the batches of a PyDataset, by Keras; batches an
             epoch, which goes on in arrays or a stream where the one before ended, and ends with them, as in Keras.
         callbacks : Keras callbacks; they see a copy of the model, which has the present weights, slots and iterations whenever an epoch, a
             test or the training begins or ends. What they change then is trained on with, and training begins at the epoch that they set.
             Between batches it has the weights of the epoch's beginning, unless one has a save_freq of batches: these read them each time.
-        verbose : 0 for nothing, 1 for a bar, 2 for a line an epoch, as for `keras.Model.fit`; "auto" is 1 on a terminal or in a notebook,
-            and 2 elsewhere, as in a log file.
+        verbose : as for `keras.Model.fit`, but "auto" is 1, a bar, on a terminal or in a notebook only, and 2, a line an epoch, elsewhere.
         keep_going : whether to warn, rather than to raise, where a loss is NaN or infinite.
 
         Raises
@@ -266,8 +265,8 @@ class Trainer(OnBatch):
         drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form}
         tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
         with training_data(x, y, **drawn) as given, self._validated(validation_data, tested_size, validation_steps) as validation:
-            shown = listed(callbacks), shown_verbosity(verbose), keep_going
-            return self._fit(given, Fit(epochs, initial_epoch, *shown, validation, validation_freq, validation_steps))
+            seen = listed(callbacks), shown_verbosity(verbose), keep_going
+            return self._fit(given, Fit(epochs, initial_epoch, *seen, validation, validation_freq, validation_steps))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from hetero_mtf.errors import DataError
 
@@ -30,36 +30,55 @@ def first_callback(at_epoch_begin: Callable[[int, Any], None], at_epoch_end: Cal
     return First()
 
 
-def last_callback(
-    after_batch: Callable[[], None], after_epoch: Callable[[], None], after_test_batch: Callable[[], None], after_test: Callable[[], None]
-) -> Any:
+class After(Protocol):
+    """What is called after the callbacks."""
+
+    def after_begin(self) -> None:
+        """Note that training begins."""
+
+    def after_batch(self) -> None:
+        """Note that a batch of training is over."""
+
+    def after_epoch(self) -> None:
+        """Note that an epoch and its validation are over."""
+
+    def after_test_batch(self) -> None:
+        """Note that a batch of a test or prediction is over."""
+
+    def after_test(self) -> None:
+        """Note that a test or prediction is over."""
+
+
+def last_callback(after: After) -> Any:
     """Return a callback that is called after the others.
 
     Parameters
     ----------
-    after_batch, after_epoch : are called after each batch and epoch of training.
-    after_test_batch, after_test : are called after each batch of a test or prediction, and at its end.
+    after : what it calls.
     """
     import keras
 
     class Last(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_begin(self, logs: Any = None) -> None:
+            after.after_begin()
+
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            after_batch()
+            after.after_batch()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            after_epoch()
+            after.after_epoch()
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-            after_test_batch()
+            after.after_test_batch()
 
         def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
-            after_test_batch()
+            after.after_test_batch()
 
         def on_test_end(self, logs: Any = None) -> None:
-            after_test()
+            after.after_test()
 
         def on_predict_end(self, logs: Any = None) -> None:
-            after_test()
+            after.after_test()
 
     return Last()
 

@@ -50,7 +50,7 @@ class StreamPosition:
             raise DataError(f"the data position does not fit: {wrong}; restore a checkpoint made with this data, or start again")
         if state["batch"]:
             warnings.warn(
-                f"epoch {state['epoch']} begins anew, after {state['batch']} of its batches were trained on before: a stream cannot be "
+                f"epoch {state['epoch']} begins again, after {state['batch']} of its batches were trained on before: a stream cannot be "
                 "gone on with within an epoch; train on arrays or a BatchSource for that",
                 stacklevel=2,
             )

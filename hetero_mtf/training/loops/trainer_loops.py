@@ -225,7 +225,7 @@ class TrainerLoops(KerasLoops):
         import keras
 
         first = first_callback(self._at_epoch_begin, self._at_epoch_end)
-        last = last_callback(self._after_batch, self._after_epoch, self._after_test_batch, self._after_test)
+        last = last_callback(self)
         params = {"verbose": verbose, "epochs": epochs, "steps": steps}
         each = [first, *callbacks, last]
         listeners = keras.callbacks.CallbackList(each, add_history=add_history, add_progbar=bool(verbose), model=self._model, **params)
@@ -311,7 +311,12 @@ class TrainerLoops(KerasLoops):
         self._resumed = bool(source.batch)
         self._steps_ahead = steps_ahead(source, self._epochs)
 
-    def _after_batch(self) -> None:
+    def after_begin(self) -> None:
+        """Train for no epoch where a callback has stopped the training; Keras would train on one batch."""
+        if self._model.stop_training:
+            self._model._initial_epoch = self._epochs
+
+    def after_batch(self) -> None:
         """Leave the loop over batches where the loss is not finite, or where the epoch ends and Keras cannot know it."""
         model = self._model
         if model.stop_training or self._training is None:
@@ -333,18 +338,19 @@ class TrainerLoops(KerasLoops):
             if self._batches is not None:
                 self._batches.is_over()  # the source steps to the next epoch
 
-    def _after_epoch(self) -> None:
+    def after_epoch(self) -> None:
         """Raise where the loss was not finite and no callback has stopped the training."""
         if self._fault is not None and not self._keep_going and self._model.stop_training in (False, _NOT_FINITE):
             raise self._fault
 
-    def _after_test_batch(self) -> None:
+    def after_test_batch(self) -> None:
         """Leave the loop over the batches of a test where Keras cannot know their number."""
         if getattr(self._testing, "num_batches", 0) is None and self._test_is_over():
             self._model.stop_evaluating = self._model.stop_predicting = True
 
-    def _after_test(self) -> None:
-        self._test_is_over()  # the source steps to the next epoch
+    def after_test(self) -> None:
+        """Let the source step to the next epoch where all its batches were tested on."""
+        self._test_is_over()
 
     def _test_is_over(self) -> bool:
         batches = getattr(self._testing, "batches", None)

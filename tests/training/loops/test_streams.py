@@ -122,7 +122,7 @@ def test_a_stream_goes_on_at_the_beginning_of_an_epoch_and_says_so_where_that_is
         for p, q in zip(expected, again.to_keras().get_weights(), strict=True):
             np.testing.assert_allclose(p, q, rtol=1e-6, atol=1e-7)
         again.restore(tmp_path / "within.npz")
-        with pytest.warns(UserWarning, match="epoch 1 begins anew, after 2 of its batches were trained on before"):
+        with pytest.warns(UserWarning, match="epoch 1 begins again, after 2 of its batches were trained on before"):
             assert again.fit(_finite(), epochs=2, verbose=0).epoch == [1]
         again.restore(tmp_path / "0.npz")
         with pytest.raises(DataError, match="it is of 'stream' and this source is of 'arrays'"):

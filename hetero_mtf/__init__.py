@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULE_OF_NAME = {
     "Cluster": "hetero_mtf.runtime.cluster",

@@ -90,7 +90,7 @@ def test_the_command_the_licence_and_the_versions_are_declared(wheel: zipfile.Zi
     assert "hetero-mtf = hetero_mtf.commands.main:main" in texts["entry_points.txt"]
     assert any(name.endswith("LICENSE") for name in texts)
     metadata = email.message_from_string(texts["METADATA"])
-    assert (metadata["Name"].replace("-", "_"), metadata["Version"]) == ("hetero_mtf", "0.1.0")
+    assert (metadata["Name"].replace("-", "_"), metadata["Version"]) == ("hetero_mtf", "0.2.0")
     assert sorted(metadata["Requires-Python"].split(",")) == ["<3.14", ">=3.10"]
     assert {"Keras", "Mesh-TensorFlow", "heterogeneous devices"} <= set(metadata["Keywords"].split(","))
     assert set(metadata.get_all("Provides-Extra")) == {"gpu", "dev", "docs"}

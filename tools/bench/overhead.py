@@ -31,7 +31,7 @@ from tools.results.publication import TableForm, publish, results_option, shown,
 from tools.results.records import Column, Row
 
 BATCH = 32
-STEPS = 32
+STEPS = 16
 WARM_UP = 2
 LIMIT = 1.05  # of the claim
 LIMIT_TODAY = 1.1  # for networks of today

@@ -118,8 +118,8 @@ class OnBatch(Kept):
         self.prepare(batch.size)
         return self._form.outputs.pack(self._engine.predict(batches.samples(self._graph, batch.x)))
 
-    def _train(self, batch: Batch, want_output: bool, prepared: BatchArrays | None = None) -> list[Trained]:
-        finished = self._advance(self._feed(batch) if prepared is None else prepared, want_output)
+    def _train(self, batch: Batch, want_output: bool) -> list[Trained]:
+        finished = self._advance(self._feed(batch), want_output)
         return [trained(self._objective, self._keras, *each) for each in finished]
 
     def _advance(self, feed: BatchArrays, want_output: bool) -> Sequence[Finished]:

@@ -78,7 +78,6 @@ class Given:
     class_weight: dict[int, float] | None = None
     shuffle: bool = False
     again: bool = False
-
     position: StreamPosition = dataclasses.field(default_factory=StreamPosition)
 
     @property

@@ -101,7 +101,7 @@ class TrainerLoops(KerasLoops):
         self._fault: NotFiniteError | None = None
         self._resumed = False  # within an epoch
         self._testing: Any = None  # what Keras's loop tests or predicts on
-        self._tests = False  # whether a batch is tested or predicted on now
+        self._tests = False  # whether a batch is tested on now
         self._epochs = 0
         self._converted: tuple[Any, Any] = (None, None)  # the last batch of a stream, as it was given and with arrays
         self._batch: tuple[Any, Batch | None] = (None, None)  # the same with arrays, and checked
@@ -171,15 +171,9 @@ class TrainerLoops(KerasLoops):
         """
         import keras
 
-        shown = shown_verbosity(verbose)
-        taken = tested.taken(tests=True)
-        listeners = self._listeners(callbacks, shown, 1, steps or _count_of(taken))
-        with self._open(bool(callbacks)):
-            self._testing = taken
-            given: dict[str, Any] = {"steps": steps, "callbacks": listeners, "verbose": shown}
-            logs: dict[str, Any] = keras.Model.evaluate(self._model, taken, **given, return_dict=True)
+        with self._opened_for(tested, callbacks, verbose, steps) as options:
+            logs: dict[str, Any] = keras.Model.evaluate(self._model, return_dict=True, **options)
             order = list(self.get_metrics_result())
-            self._begin_call()
         return {name: logs[name] for name in order if name in logs}
 
     def predict(self, tested: Given, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> Any:
@@ -192,14 +186,18 @@ class TrainerLoops(KerasLoops):
         """
         import keras
 
-        shown = shown_verbosity(verbose)
-        taken = tested.taken(tests=True)
+        with self._opened_for(tested, callbacks, verbose, steps) as options:
+            return keras.Model.predict(self._model, **options)
+
+    @contextlib.contextmanager
+    def _opened_for(self, tested: Given, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> Iterator[dict[str, Any]]:
+        """Yield what Keras's `evaluate` or `predict` is called with; what callbacks changed meanwhile is trained on with."""
+        shown, taken = shown_verbosity(verbose), tested.taken(tests=True)
         listeners = self._listeners(callbacks, shown, 1, steps or _count_of(taken))
         with self._open(bool(callbacks)):
             self._testing = taken
-            outputs = keras.Model.predict(self._model, taken, steps=steps, callbacks=listeners, verbose=shown)
+            yield {"x": taken, "steps": steps, "callbacks": listeners, "verbose": shown}
             self._begin_call()
-        return outputs
 
     @contextlib.contextmanager
     def _open(self, watched: bool) -> Iterator[None]:
@@ -256,7 +254,7 @@ class TrainerLoops(KerasLoops):
             return data
         if self._batch[0] is not data or self._batch[1] is None:
             x, y, sample_weight = data if not predicts else (data[0], None, None)
-            trained = None if self._tests else self._training
+            trained = None if self._tests or predicts else self._training
             where = "" if trained is None else f" of batch {trained.position.batch}"
             batch = check_batch(x, y, sample_weight, where, trainer._form, finite=trained is not None)
             if trained is not None and trained.class_weight is not None:
@@ -279,13 +277,6 @@ class TrainerLoops(KerasLoops):
         self._tests = True
         try:
             return super()._test(iterator)
-        finally:
-            self._tests = False
-
-    def _predict(self, batches: Sequence[Any]) -> Any:
-        self._tests = True
-        try:
-            return super()._predict(batches)
         finally:
             self._tests = False
 

@@ -173,7 +173,7 @@ class TrainerLoops(KerasLoops):
 
         with self._opened_for(tested, callbacks, verbose, steps) as options:
             logs: dict[str, Any] = keras.Model.evaluate(self._model, return_dict=True, **options)
-            order = list(self.get_metrics_result())
+            order = ["loss", *self.get_metrics_result()]  # older versions of Keras sort by name
         return {name: logs[name] for name in order if name in logs}
 
     def predict(self, tested: Given, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> Any:

@@ -11,9 +11,9 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.call_order import Call
 from hetero_mtf.graph.level import Level, Place
 from hetero_mtf.graph.live import configuration, is_layer, is_symbol, keras_module, layers_in
-from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
+from hetero_mtf.graph.structure import leaves_of, map_leaves
 
-TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model, or of one with open extents, that its graphs of calls are kept in
+TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model that its graph of calls is kept in
 
 
 def functional_of(model: Any) -> Any | None:
@@ -35,6 +35,16 @@ def functional_of(model: Any) -> Any | None:
     if functional is not None and isinstance(model, functional) and type(model).call is functional.call:
         return model
     return None
+
+
+def inner_function(operation: Any) -> Any | None:
+    """Return the graph of calls of an operation that is a nested model, None for another, and for models of classes of one's own."""
+    return functional_of(operation) if hasattr(operation, "layers") else None
+
+
+def mask_of(symbol: Any) -> Any:
+    """Return the mask that a symbolic tensor carries, None for none."""
+    return getattr(symbol, "_keras_mask", None)
 
 
 def traced(model: Any) -> Any:
@@ -62,12 +72,18 @@ def traced(model: Any) -> Any:
     if function is not None:
         return function
     if TRACED not in model.__dict__:
-        model.__dict__[TRACED] = _trace(model)
+        model.__dict__[TRACED] = trace(model)
     return model.__dict__[TRACED]
 
 
-def _trace(model: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any:
-    """Return the graph of calls of a subclassed model, with inputs as it was built or of other shapes."""
+def trace(model: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any:
+    """Return the graph of calls of a subclassed model, with inputs as it was built or of other shapes.
+
+    Parameters
+    ----------
+    model : keras.Model of a class with a call of its own.
+    shapes : (inputs,) shapes, batch left out, in the flat order.
+    """
     keras, built = keras_module(), _built_shape(model)
 
     def inputs() -> Any:
@@ -108,31 +124,6 @@ def _own_steps(model: Any) -> str:
     return next((name for name in named if getattr(type(model), name, None) is not getattr(base, name)), "")
 
 
-def with_known_extents(function: Any, node: Any) -> Any:
-    """Return the graph of calls of a nested model, where it has open extents with those of the tensors that it is called with.
-
-    What its layers compute is followed once more with such symbolic tensors. The graph is kept in the model.
-
-    Parameters
-    ----------
-    function : keras.Functional.
-    node : the call of the nested model.
-    """
-    own = leaves_of(function._inputs_struct)
-    if not any(None in symbol.shape[1:] for symbol in own):
-        return function
-    names = Structure.of(map_leaves(function._inputs_struct, _input_name))
-    argument = node.arguments.args[0] if len(node.arguments.args) == 1 else list(node.arguments.keras_tensors)
-    given = leaves_of(argument) if names.count == 1 else names.flatten(argument, "the call", UnsupportedError, spare=True)
-    shapes = tuple(tuple(symbol.shape[1:]) for symbol in given)
-    if any(None in shape or len(shape) != len(symbol.shape) - 1 for shape, symbol in zip(shapes, own)):
-        return function
-    kept = function.__dict__.setdefault(TRACED, {})
-    if shapes not in kept:
-        kept[shapes] = _retraced(function, shapes)
-    return kept[shapes]
-
-
 def has_open_extents(model: Any) -> bool:
     """Return whether the inputs of a model have other extents than that of the batch which its layers leave open, so that data give them.
 
@@ -158,36 +149,8 @@ def input_shapes(model: Any) -> list[tuple[int | None, ...]]:
     return [tuple(symbol.shape[1:]) for symbol in leaves_of(function._inputs_struct)]
 
 
-def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
-    """Return the graph of calls of a model with inputs of these shapes: the same layers, followed with such symbolic tensors.
-
-    Parameters
-    ----------
-    model : keras.Model that is built.
-    shapes : (inputs,) shapes, batch left out, in the flat order.
-    """
-    function = functional_of(model)
-    return _trace(model, shapes) if function is None else _retraced(function, shapes)
-
-
-def _retraced(function: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
-    """Return the graph of calls of a model with inputs of other shapes, or itself where its layers cannot be called so."""
-    keras, given = keras_module(), iter(shapes)
-    inputs = map_leaves(function._inputs_struct, lambda each: keras.Input(next(given), dtype=each.dtype, name=_input_name(each)))
-    try:
-        again = functional_of(keras.Model(inputs, function.call(inputs)))
-    except Exception:  # layers that were built for other extents
-        return function
-    return again if _has_same_masks(again, function) else function  # Keras leaves masks out where extents of nested models change
-
-
-def _has_same_masks(one: Any, other: Any) -> bool:
-    """Return whether the same outputs of two models carry masks."""
-    first, second = ([getattr(leaf, "_keras_mask", None) is None for leaf in leaves_of(each._outputs_struct)] for each in (one, other))
-    return first == second
-
-
-def _input_name(symbol: Any) -> str:
+def input_name(symbol: Any) -> str:
+    """Return the name of the layer that a symbolic input comes from."""
     return str(symbol._keras_history.operation.name)
 
 
@@ -209,13 +172,9 @@ def live_level(function: Any, path: tuple[str, ...]) -> Level:
     entries = {name: LiveEntry(operation) for name, operation in live.items()}
     calls = {key: _live_arguments(node, place) for key, node in nodes.items()}
     inputs, outputs = (map_leaves(value, place) for value in (function._inputs_struct, function._outputs_struct))
-    opened = frozenset(key for key, node in nodes.items() if not is_special(node) and _is_open(live[key[0]]))
+    opened = frozenset(key for key, node in nodes.items() if not is_special(node) and inner_function(live[key[0]]) is not None)
     batches = frozenset({None, *(symbol.shape[0] for symbol in leaves_of(function._inputs_struct) if symbol.shape)})
     return Level(entries, live, path, inputs, outputs, calls, nodes, place, opened, batches)
-
-
-def _is_open(operation: Any) -> bool:
-    return hasattr(operation, "layers") and functional_of(operation) is not None
 
 
 def _live_arguments(node: Any, place: Callable[[Any], Place]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, refuse
 from hetero_mtf.graph.call_order import Call, call_order
+from hetero_mtf.graph.following import followed
 from hetero_mtf.graph.heads import (
     ATTENTION,
     OUTPUT,
@@ -24,7 +25,7 @@ from hetero_mtf.graph.heads import (
 )
 from hetero_mtf.graph.level import Level, Place, kind_in, stored_level
 from hetero_mtf.graph.live import MASK_OUTPUT, MASKED, LiveCall, class_of, keras_module
-from hetero_mtf.graph.live_level import functional_of, is_special, live_level, takes_masks, traced, with_known_extents
+from hetero_mtf.graph.live_level import inner_function, is_special, live_level, mask_of, takes_masks, traced
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
 CALLS_UP_TO = 20_000  # nested models that are called many times each multiply
@@ -91,7 +92,8 @@ def read_wiring(model: Any, all_faults: bool = False) -> Wiring:
         If it is no model, is not built, or has steps of its own.
     """
     function = traced(model)
-    return _checked(lambda reading: reading.live_wiring(function), all_faults)
+    again = followed(function)
+    return _checked(lambda reading: reading.live_wiring(function if again is None else again, again is not None), all_faults)
 
 
 def read_configuration(config: Mapping[str, Any], all_faults: bool = False) -> Wiring:
@@ -133,13 +135,15 @@ class _Reading:
         self._firsts: dict[Any, int] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
+        self._masks_pass = False
 
     def wiring(self, config: Mapping[str, Any]) -> Wiring:
         """Return the wiring of the outermost model."""
         return self._of_level(stored_level(config, (), self.faults))
 
-    def live_wiring(self, function: Any) -> Wiring:
-        """Return the wiring of the outermost model in memory."""
+    def live_wiring(self, function: Any, masks_pass: bool) -> Wiring:
+        """Return the wiring of the outermost model in memory; say whether masks pass through nested models in it."""
+        self._masks_pass = masks_pass
         return self._of_level(live_level(function, ()), leaves_of(function._outputs_struct))
 
     def _of_level(self, level: Level, symbols: Sequence[Any] = ()) -> Wiring:
@@ -171,11 +175,10 @@ class _Reading:
             if heads is not None:
                 node_indices = [self._add_heads(level, name, keras_node, [self._read(level, tensor, values) for tensor in heads])]
             elif level.opens((name, number)):
-                self._check_masks(level, name)
+                self._check_masks(level, name, keras_node)
                 node_indices = self._nested(level, (name, number), map_leaves(arguments, lambda place: self._value(place, values, level)))
             else:
-                if keras_node is not None and not any(getattr(each, "_keras_mask", None) is not None for each in keras_node.outputs):
-                    self._check_masks(level, name)
+                self._check_masks(level, name, keras_node)
                 node_indices = [self._add(level, name, [self._value(p, values, level) for p in leaves_of(arguments)], number, values)]
             values.update({Place(name, number, at): index for at, index in enumerate(node_indices)})
         indices = [self._value(place, values, level) for place in outputs]
@@ -186,14 +189,14 @@ class _Reading:
         name, mask = self.nodes[index].name, self._mask(level, symbol, values)
         return index if mask is None else self._add_part(f"{name}[masked]", MASKED, {"dtype": str(symbol.dtype)}, [index, mask], None)
 
-    def _check_masks(self, level: Level, name: str) -> None:
-        """Add a fault if a nested model in memory hands a mask on: Keras knows of it only as it computes."""
-        live = level.live.get(name)
-        function = functional_of(live) if hasattr(live, "layers") else None
-        symbols = () if function is None else leaves_of(function._outputs_struct)
-        if any(getattr(symbol, "_keras_mask", None) is not None for symbol in symbols):
+    def _check_masks(self, level: Level, name: str, keras_node: Any) -> None:
+        """Add a fault if a nested model in memory takes or hands on a mask, of which Keras knows only as it computes."""
+        function = inner_function(level.live.get(name))
+        if self._masks_pass or function is None:
+            return
+        if any(mask_of(symbol) is not None for symbol in [*leaves_of(function._outputs_struct), *keras_node.arguments.keras_tensors]):
             shown = "/".join([*level.path, name])
-            wrong = f"the nested model {shown} hands a mask on, which is not followed through nested models"
+            wrong = f"masks cannot be followed through the nested model {shown}, as its layers cannot be called with other symbolic tensors"
             self.faults.append((shown, f"{wrong}; call its layers in the outer model, or drop the mask by an operator, such as x * 1.0"))
 
     def _nested(self, level: Level, call: Call, arguments: Any) -> list[int]:
@@ -212,7 +215,7 @@ class _Reading:
     def _inner(self, level: Level, call: Call) -> Level:
         name, path = call[0], (*level.path, call[0])
         if name in level.live:
-            return live_level(with_known_extents(functional_of(level.live[name]), level.nodes[call]), path)
+            return live_level(inner_function(level.live[name]), path)
         return stored_level(level.entries[name]["config"], path, self.faults)
 
     def _add(
@@ -289,8 +292,10 @@ class _Reading:
         """Return the node of a tensor's mask: that of its layer's input where the layer hands it on, or one of its own."""
         assert level.place is not None
         place = level.place(symbol)
-        if getattr(symbol, "_keras_mask", None) is None or place.key not in level.calls:
+        if mask_of(symbol) is None:
             return None
+        if level.nodes[place.key].is_input or level.opens(place.key):  # of a nested model, which takes and gives masks as tensors
+            return self._value(level.place(mask_of(symbol)), values, level)
         mask_place = dataclasses.replace(place, output=MASK_OUTPUT)
         if mask_place in values:
             return values[mask_place]

@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from hetero_mtf.graph.following import FOLLOWED
 from hetero_mtf.graph.live import is_layer, layers_in, named_weights
 from hetero_mtf.graph.live_level import TRACED, functional_of
 
 _WIRING = ("_inbound_nodes", "_outbound_nodes")
-_DROPPED = (TRACED,)
+_DROPPED = (TRACED, FOLLOWED)
 
 
 def clone(model: Any) -> Any:

@@ -225,7 +225,7 @@ def test_a_layer_with_several_outputs_is_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Layer 'functional.*was passed an input with a mask")  # Keras's loss sees it nonetheless
-def test_a_nested_model_that_is_called_with_a_mask_and_hands_one_on_is_refused() -> None:
+def test_a_nested_model_that_is_called_with_a_mask_and_hands_on_one_of_its_own() -> None:
     class Both(keras.layers.Layer):
         supports_masking = True
 
@@ -236,5 +236,10 @@ def test_a_nested_model_that_is_called_with_a_mask_and_hands_one_on_is_refused()
     inner = keras.Model([words, state], Both()(keras.layers.Embedding(9, 4, mask_zero=True)(words), state))
     first, second = keras.Input((5,), dtype="int32"), keras.Input((5,), dtype="int32")
     model = keras.Model([first, second], inner([second, keras.layers.Embedding(9, 4, mask_zero=True)(first)]))
-    with pytest.raises(UnsupportedError, match="the nested model .* hands a mask on, which is not followed"):
-        read_wiring(model)
+    wiring = read_wiring(model)
+    by_name = {node.name: node for node in wiring.nodes}
+    output = wiring.nodes[wiring.outputs[0]]
+    masks = [wiring.nodes[index] for index in output.inputs[1:]]
+    assert output.name.endswith("[masked]")
+    assert [wiring.nodes[index].name for index in masks[0].inputs] == [model.inputs[1]._keras_history.operation.name]
+    assert sum("not_equal" in name for name in by_name) == 2

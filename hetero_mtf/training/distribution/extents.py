@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import DataError, HeteroError
-from hetero_mtf.graph.live_level import input_shapes, traced_with
+from hetero_mtf.graph.following import traced_with
+from hetero_mtf.graph.live_level import input_shapes
 from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import layer_graph

@@ -1,0 +1,174 @@
+"""Graphs of calls, followed once more with symbolic tensors that say more: masks of nested models, and extents that were left open.
+
+A symbolic call of a nested model carries no masks: Keras finds those that go into it or come out of it only as it computes. Followed once
+more, with the same layers, it takes the masks of its inputs as further inputs and gives those of its outputs as further outputs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.live import keras_module
+from hetero_mtf.graph.live_level import functional_of, inner_function, input_name, mask_of, trace
+from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
+
+FOLLOWED = "_hetero_mtf_followed"  # the attribute of a graph of calls that the one which was followed is kept in
+
+
+def followed(function: Any) -> Any | None:
+    """Return the graph of calls of a model, in which nested models have known extents and masks pass through them.
+
+    That is itself where its nested models have neither masks nor open extents, and None where its layers cannot be called with other
+    symbolic tensors. It is kept in the model.
+
+    Parameters
+    ----------
+    function : keras.Functional.
+    """
+    if FOLLOWED not in function.__dict__:
+        function.__dict__[FOLLOWED] = _again(function) if _says_less(function) else function
+    return function.__dict__[FOLLOWED]
+
+
+def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """Return the graph of calls of a model with inputs of these shapes, or itself where its layers cannot be called so.
+
+    Parameters
+    ----------
+    model : keras.Model that is built.
+    shapes : (inputs,) shapes, batch left out, in the flat order.
+    """
+    function = functional_of(model)
+    if function is None:
+        return trace(model, shapes)
+    again = _again(function, shapes)
+    return function if again is None else again
+
+
+def _again(function: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any | None:
+    """Return a graph of calls with the same layers, with inputs of other shapes if any are given."""
+    given = iter([symbol.shape for symbol in function.inputs] if shapes is None else [(None, *shape) for shape in shapes])
+    inputs = map_leaves(function._inputs_struct, lambda symbol: _like(symbol, next(given)))
+    following = _Following()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Keras has said by now which layers drop masks
+            outputs = iter(following.outputs_of(function, leaves_of(inputs)))
+        packed = map_leaves(function._outputs_struct, lambda _: next(outputs))
+        again = keras_module().Model(inputs, packed, name=function.name)
+    except Exception:  # layers that were built for other extents, or look at values
+        return None
+    again.__dict__[FOLLOWED] = again
+    return again if shapes or following.changes else function
+
+
+def _says_less(function: Any) -> bool:
+    """Return whether a graph of calls has nested models, some of them with open extents, or tensors with masks anywhere."""
+    inner = list(_inner_functions(function))
+    is_open = any(None in symbol.shape[1:] for each in inner for symbol in each.inputs)
+    return bool(inner) and (is_open or _has_masks(function) or any(_says_less(each) or _has_masks(each) for each in inner))
+
+
+def _inner_functions(function: Any) -> Iterator[Any]:
+    return (inner for inner in map(inner_function, function.operations) if inner is not None)
+
+
+def _has_masks(function: Any) -> bool:
+    symbols = (symbol for nodes in function._nodes_by_depth.values() for node in nodes for symbol in node.outputs)
+    return any(mask_of(symbol) is not None for symbol in symbols)
+
+
+def _like(symbol: Any, shape: Sequence[int | None]) -> Any:
+    """Return an input like a symbolic one, with known extents of a shape where it has open ones."""
+    own = symbol.shape
+    known = own if len(shape) != len(own) else [given if extent is None else extent for extent, given in zip(own, shape)]
+    return keras_module().Input(batch_shape=tuple(known), dtype=symbol.dtype, name=input_name(symbol), sparse=symbol.sparse)
+
+
+class _Following:
+    """Follows graphs of calls with symbolic tensors, which may carry masks.
+
+    Attributes
+    ----------
+    changes : calls of nested models that masks go into or come out of, or that have other extents.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._models: dict[Any, tuple[Any, list[int | None]]] = {}  # by the nested graph and the forms of what it is called with
+        self._numbers: dict[int, int] = {}  # of the models made of each nested graph
+
+    def outputs_of(self, function: Any, given: Sequence[Any]) -> list[Any]:
+        """Return (outputs,) symbolic outputs of a graph for symbolic inputs, in the flat order.
+
+        Parameters
+        ----------
+        function : keras.Functional.
+        given : (inputs,) symbolic tensors.
+        """
+        outputs = function._run_through_graph(list(given), operation_fn=lambda operation: self._call_of(operation))
+        return list(keras_module().tree.flatten(outputs))
+
+    def _call_of(self, operation: Any) -> Any:
+        function = inner_function(operation)
+        if function is None:
+            return operation
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            others = sorted(name for name, value in named.items() if value is not None and name not in ("mask", "training"))
+            if len(arguments) != 1 or others:
+                raise UnsupportedError(f"the nested model {operation.name} is called with {', '.join(others) or 'several arguments'}")
+            return self._called(operation, function, arguments[0], named.get("mask"))
+
+        return call
+
+    def _called(self, operation: Any, function: Any, argument: Any, mask: Any) -> Any:
+        """Return the outputs of a call of a nested model, with their masks."""
+        names = Structure.of(map_leaves(function._inputs_struct, input_name))
+        given = leaves_of(argument) if names.count == 1 else names.flatten(argument, "the call", UnsupportedError, spare=True)
+        masks = [mask_of(symbol) for symbol in given] if mask is None else leaves_of(mask)
+        model, origins = self._model(operation, function, given, masks)
+        # As an operation, since a layer would look for masks once more.
+        outputs = keras_module().Operation.symbolic_call(model, [*given, *(each for each in masks if each is not None)])
+        count = len(origins)
+        for symbol, origin in zip(outputs[:count], origins):
+            if origin is not None:
+                symbol._keras_mask = masks[origin] if origin >= 0 else outputs[count - 1 - origin]
+        left = iter(outputs)
+        return map_leaves(function._outputs_struct, lambda _: next(left))
+
+    def _model(self, operation: Any, function: Any, given: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
+        """Return the nested model with masks among its inputs and outputs, and what is the mask of each output.
+
+        That is the number of the input that it is of; -1, -2 and so on for further outputs of the model; None for none.
+        """
+        forms = [None if each is None else (tuple(each.shape), str(each.dtype)) for each in (*given, *masks)]
+        key = id(function), *forms
+        if key not in self._models:
+            self._models[key] = self._widened(operation, function, given, masks)
+        return self._models[key]
+
+    def _widened(self, operation: Any, function: Any, given: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
+        keras, own = keras_module(), function.inputs
+        inputs = [_like(symbol, source.shape) for symbol, source in zip(own, given, strict=True)]
+        for symbol, mask in zip(inputs, masks):
+            if mask is not None:
+                symbol._keras_mask = keras.Input(batch_shape=mask.shape, dtype=mask.dtype, name=f"{input_name(symbol)}[mask]")
+        taken = [mask_of(symbol) for symbol in inputs]
+        outputs = self.outputs_of(function, inputs)
+        origins, further = list[int | None](), list[Any]()
+        for mask in map(mask_of, outputs):
+            origin = next((index for index, each in enumerate(taken) if each is mask and mask is not None), None)
+            if mask is not None and origin is None:
+                further.append(mask)
+                origin = -len(further)
+            origins.append(origin)
+        is_other = any(one.shape != other.shape for one, other in zip(inputs, own))
+        self.changes += is_other or any(mask is not None for mask in [*taken, *further])
+        number = self._numbers[id(function)] = self._numbers.get(id(function), 0) + 1
+        name = operation.name if number == 1 else f"{operation.name}:{number}"  # one with masks, say, and one without
+        model = keras.Model([*inputs, *(mask for mask in taken if mask is not None)], [*outputs, *further], name=name)
+        return model, origins

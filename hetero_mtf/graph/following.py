@@ -2,6 +2,8 @@
 
 A symbolic call of a nested model carries no masks: Keras finds those that go into it or come out of it only as it computes. Followed once
 more, with the same layers, it takes the masks of its inputs as further inputs and gives those of its outputs as further outputs.
+
+A layer that computes extents from an open batch leaves its own extents open; what they are is seen with batches of two sizes.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import keras_module
+from hetero_mtf.graph.live import is_symbol, keras_module
 from hetero_mtf.graph.live_level import functional_of, inner_function, input_name, mask_of, trace
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
@@ -21,7 +23,7 @@ FOLLOWED = "_hetero_mtf_followed"  # the attribute of a graph of calls that the 
 def followed(function: Any) -> Any | None:
     """Return the graph of calls of a model, in which nested models have known extents and masks pass through them.
 
-    That is itself where its nested models have neither masks nor open extents, and None where its layers cannot be called with other
+    That is itself where there is nothing of this kind, and None where its layers cannot be called with other
     symbolic tensors. It is kept in the model.
 
     Parameters
@@ -66,19 +68,25 @@ def _again(function: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> An
 
 
 def _says_less(function: Any) -> bool:
-    """Return whether a graph of calls has nested models, some of them with open extents, or tensors with masks anywhere."""
-    inner = list(_inner_functions(function))
-    is_open = any(None in symbol.shape[1:] for each in inner for symbol in each.inputs)
-    return bool(inner) and (is_open or _has_masks(function) or any(_says_less(each) or _has_masks(each) for each in inner))
+    """Return whether a graph of calls has nested models and anywhere tensors with masks, or more open extents than its inputs have."""
+    inner = [each for each in map(inner_function, function.operations) if each is not None]
+    is_open = any(map(_is_open, function.inputs))
+    symbols = list(_symbols(function))
+    return (not is_open and any(map(_is_open, symbols))) or (
+        bool(inner) and any(mask_of(symbol) is not None or _is_open(symbol) for symbol in symbols)
+    )
 
 
-def _inner_functions(function: Any) -> Iterator[Any]:
-    return (inner for inner in map(inner_function, function.operations) if inner is not None)
+def _symbols(function: Any) -> Iterator[Any]:
+    """Yield what the calls of a graph give, and those of the models nested in it."""
+    for operation in function.operations:
+        inner = inner_function(operation)
+        yield from () if inner is None else _symbols(inner)
+    yield from (symbol for nodes in function._nodes_by_depth.values() for node in nodes for symbol in node.outputs)
 
 
-def _has_masks(function: Any) -> bool:
-    symbols = (symbol for nodes in function._nodes_by_depth.values() for node in nodes for symbol in node.outputs)
-    return any(mask_of(symbol) is not None for symbol in symbols)
+def _is_open(symbol: Any) -> bool:
+    return None in symbol.shape[1:]
 
 
 def _like(symbol: Any, shape: Sequence[int | None]) -> Any:
@@ -88,12 +96,24 @@ def _like(symbol: Any, shape: Sequence[int | None]) -> Any:
     return keras_module().Input(batch_shape=tuple(known), dtype=symbol.dtype, name=input_name(symbol), sparse=symbol.sparse)
 
 
+def _specs(operation: Any, arguments: Any, named: Any, batch: int) -> list[Any]:
+    """Return (outputs,) symbolic outputs of a call with batches of a size, which no graph knows of."""
+    keras = keras_module()
+
+    def sized(leaf: Any) -> Any:
+        is_batch = is_symbol(leaf) and leaf.shape[:1] == (None,)
+        return keras.KerasTensor((batch, *leaf.shape[1:]), leaf.dtype) if is_batch else leaf
+
+    arguments, named = keras.tree.map_structure(sized, (arguments, named))
+    return list(keras.tree.flatten(operation.compute_output_spec(*arguments, **named)))
+
+
 class _Following:
     """Follows graphs of calls with symbolic tensors, which may carry masks.
 
     Attributes
     ----------
-    changes : calls of nested models that masks go into or come out of, or that have other extents.
+    changes : calls of nested models that masks go into or come out of, and calls that give other extents.
     """
 
     def __init__(self) -> None:
@@ -115,7 +135,7 @@ class _Following:
     def _call_of(self, operation: Any) -> Any:
         function = inner_function(operation)
         if function is None:
-            return operation
+            return lambda *arguments, **named: self._closed(operation, arguments, named)
 
         def call(*arguments: Any, **named: Any) -> Any:
             others = sorted(name for name, value in named.items() if value is not None and name not in ("mask", "training"))
@@ -124,6 +144,18 @@ class _Following:
             return self._called(operation, function, arguments[0], named.get("mask"))
 
         return call
+
+    def _closed(self, operation: Any, arguments: Any, named: Any) -> Any:
+        """Return the outputs of a call, with the extents that do not depend on the batch."""
+        keras = keras_module()
+        outputs = operation(*arguments, **named)
+        left = [symbol for symbol in keras.tree.flatten(outputs) if is_symbol(symbol) and _is_open(symbol)]
+        if left and not any(is_symbol(leaf) and _is_open(leaf) for leaf in keras.tree.flatten((arguments, named))):
+            specs = [_specs(operation, arguments, named, batch) for batch in (2, 3)]
+            for symbol, *two in zip(keras.tree.flatten(outputs), *specs, strict=True):
+                symbol._shape = tuple(one if one == other else None for one, other in zip(two[0].shape, two[1].shape, strict=True))
+            self.changes += not all(map(_is_open, left))
+        return outputs
 
     def _called(self, operation: Any, function: Any, argument: Any, mask: Any) -> Any:
         """Return the outputs of a call of a nested model, with their masks."""

@@ -1,4 +1,4 @@
-"""Masks that go into nested models and come out of them, which Keras finds as it computes: trained as under Keras alone."""
+"""What Keras finds only as it computes, masks of nested models and extents of layers: trained as under Keras alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import hetero_mtf as hm
 from hetero_mtf.graph.reader import read_wiring
@@ -61,7 +62,21 @@ def _open_extent() -> keras.Model:
     return keras.Model(i, L.Dense(1)(outer(inner(i))))
 
 
-MODELS = (_comes_out, _reaches_the_loss, _goes_in, _twice_and_deeper, _two_inputs, _open_extent)
+class _Patches(L.Layer):
+    """Computes an extent from the number of samples, so that Keras leaves it open."""
+
+    def call(self, images: Any) -> Any:
+        patches = tf.image.extract_patches(images, [1, 3, 3, 1], [1, 3, 3, 1], [1, 1, 1, 1], "VALID")
+        return tf.reshape(patches, [tf.shape(images)[0], -1, patches.shape[-1]])
+
+
+def _open_output() -> keras.Model:
+    i = keras.Input((6, 9, 2))
+    x = L.Dense(4)(_Patches()(i))
+    return keras.Model(i, L.Dense(1)(L.GlobalAveragePooling1D()(L.MultiHeadAttention(2, 2)(x, x))))
+
+
+MODELS = (_open_output, _comes_out, _reaches_the_loss, _goes_in, _twice_and_deeper, _two_inputs, _open_extent)
 PLANS = {
     "batch": lambda model, cluster: hm.Plan.batch(model, [3, 1], cluster, 4),
     "single": lambda model, cluster: hm.Plan.single(model, 1, cluster, 4),
@@ -76,10 +91,10 @@ def _data(model: keras.Model) -> tuple[Any, np.ndarray]:
     return x[0] if len(x) == 1 else x, rng.normal(size=(8, *model.compute_output_shape([i.shape for i in model.inputs])[1:]))
 
 
-@pytest.mark.fast("batch-_twice_and_deeper", "single-_two_inputs")
+@pytest.mark.fast("batch-_twice_and_deeper", "single-_two_inputs", "batch-_open_output")
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("kind", PLANS)
-def test_masks_pass_through_nested_models_as_under_keras(make: Any, kind: str) -> None:
+def test_what_keras_finds_as_it_computes_is_followed(make: Any, kind: str) -> None:
     keras.config.set_floatx("float64")
     keras.utils.set_random_seed(1)
     model = make()
@@ -110,3 +125,9 @@ def test_a_nested_model_without_masks_is_read_as_it_is() -> None:
     inner = keras.Sequential([keras.Input((4,)), L.Dense(4)], name="inner")
     model = keras.Model(i, inner(inner(i)))
     assert [node.name for node in read_wiring(model).nodes][1:] == ["inner/dense", "inner/dense:2"]
+
+
+def test_extents_are_known_where_batches_of_any_size_have_them() -> None:
+    model = _open_output()
+    assert model.layers[1].output.shape == (None, None, 18)
+    assert [node.call.symbol.shape for node in read_wiring(model).nodes if node.name.startswith("__patches")] == [(None, 6, 18)]

@@ -14,7 +14,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.live import is_symbol, keras_module
-from hetero_mtf.graph.live_level import functional_of, inner_function, input_name, mask_of, trace
+from hetero_mtf.graph.live_level import functional_of, inner_function, input_name, kept_in, mask_of, trace
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
 
 FOLLOWED = "_hetero_mtf_followed"  # the attribute of a graph of calls that the one which was followed is kept in
@@ -30,9 +30,7 @@ def followed(function: Any) -> Any | None:
     ----------
     function : keras.Functional.
     """
-    if FOLLOWED not in function.__dict__:
-        function.__dict__[FOLLOWED] = _again(function) if _says_less(function) else function
-    return function.__dict__[FOLLOWED]
+    return kept_in(function, FOLLOWED, lambda: _again(function) if _says_less(function) else function)
 
 
 def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
@@ -63,7 +61,7 @@ def _again(function: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> An
         again = keras_module().Model(inputs, packed, name=function.name)
     except Exception:  # layers that were built for other extents, or look at values
         return None
-    again.__dict__[FOLLOWED] = again
+    kept_in(again, FOLLOWED, lambda: again)
     return again if shapes or following.changes else function
 
 

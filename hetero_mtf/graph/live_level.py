@@ -16,6 +16,32 @@ from hetero_mtf.graph.structure import leaves_of, map_leaves
 TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model that its graph of calls is kept in
 
 
+class _Unseen:
+    """Holds a graph of calls in a model; Keras, which saves and loads every layer that it comes upon in one, does not look into it.
+
+    Parameters
+    ----------
+    graph : keras.Functional, or None.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+
+
+def kept_in(model: Any, name: str, make: Callable[[], Any]) -> Any:
+    """Return a graph of calls that is kept in a model, which is made where there is none yet.
+
+    Parameters
+    ----------
+    model : keras.Model.
+    name : of the attribute.
+    make : makes the graph.
+    """
+    if name not in model.__dict__:
+        model.__dict__[name] = _Unseen(make())
+    return model.__dict__[name].graph
+
+
 def functional_of(model: Any) -> Any | None:
     """Return the graph of calls (`keras.Functional`) of a functional or sequential model, None for another object.
 
@@ -71,9 +97,7 @@ def traced(model: Any) -> Any:
     function = functional_of(model)
     if function is not None:
         return function
-    if TRACED not in model.__dict__:
-        model.__dict__[TRACED] = trace(model)
-    return model.__dict__[TRACED]
+    return kept_in(model, TRACED, lambda: trace(model))
 
 
 def trace(model: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any:

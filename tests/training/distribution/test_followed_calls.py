@@ -131,3 +131,15 @@ def test_extents_are_known_where_batches_of_any_size_have_them() -> None:
     model = _open_output()
     assert model.layers[1].output.shape == (None, None, 18)
     assert [node.call.symbol.shape for node in read_wiring(model).nodes if node.name.startswith("__patches")] == [(None, 6, 18)]
+
+
+@pytest.mark.parametrize("make", (_open_output, _twice_and_deeper))
+def test_what_is_followed_is_neither_saved_nor_loaded(make: Any, tmp_path: Any) -> None:
+    keras.utils.set_random_seed(1)
+    model, other = make(), make()
+    model.save_weights(tmp_path / "before.weights.h5")
+    read_wiring(model)
+    model.save_weights(tmp_path / "after.weights.h5")
+    model.load_weights(tmp_path / "before.weights.h5")
+    other.load_weights(tmp_path / "after.weights.h5")
+    assert worst_error(model.get_weights(), other.get_weights()) == 0.0

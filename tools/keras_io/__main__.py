@@ -104,6 +104,7 @@ class Runs:
             work.mkdir()
             words = [str(self._checkout), recipe.name, side, str(seed), str(target), self._shares]
             variables = {"HOME": str(work), "XDG_CACHE_HOME": str(RUNS / "cache"), "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+            variables["PYTHONHASHSEED"] = "0"  # scripts number the letters of a set in its order
             process = subprocess.Popen(
                 [sys.executable, "-m", "tools.keras_io.one_run", *words],
                 **{"cwd": work, "stdout": output, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL},

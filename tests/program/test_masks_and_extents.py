@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.layers import layer_graph
 from tests.program.oracle import worst_error
 
@@ -73,20 +72,24 @@ def test_an_output_with_a_mask_weighs_as_in_keras(make: Any, name: str) -> None:
         assert abs(value - tested[key]) <= 1e-8
 
 
-def test_a_mask_that_a_nested_model_hands_on_is_refused_with_what_to_do() -> None:
+def _mask_comes_out() -> keras.Model:
     i, o = keras.Input((7, 3)), keras.Input((7, 3))
     inner = keras.Model(i, L.GRU(5, return_sequences=True)(L.Masking(0.0)(i)), name="inner")
-    with pytest.raises(UnsupportedError, match="nested model inner.*mask.*call its layers in the outer model"):
-        layer_graph(keras.Model(o, L.LSTM(3)(inner(o))))
+    return keras.Model(o, L.Dense(2)(L.LSTM(3)(inner(o))))
+
+
+def _mask_goes_in() -> keras.Model:
+    inner = keras.Sequential([keras.Input((7, 3)), L.LSTM(4)], name="inner")
+    i = keras.Input((7, 3))
+    return keras.Model(i, L.Dense(2)(inner(L.Masking(0.0)(i))))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer 'inner'")
-def test_a_nested_model_that_is_called_with_a_mask_is_keras_own_call() -> None:
+@pytest.mark.parametrize("make", (_mask_comes_out, _mask_goes_in))
+def test_a_mask_of_a_nested_model_weighs_as_in_keras(make: Any) -> None:
     keras.config.set_floatx("float64")
-    inner = keras.Sequential([keras.Input((7, 3)), L.LSTM(4)], name="inner")
-    i, rng = keras.Input((7, 3)), np.random.default_rng(5)
-    model = keras.Model(i, L.Dense(2)(inner(L.Masking(0.0)(i))))
+    model, rng = make(), np.random.default_rng(5)
     x, y = rng.normal(size=(BATCH, 7, 3)), rng.normal(size=(BATCH, 2))
     x[::2, 3:] = 0
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:

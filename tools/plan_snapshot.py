@@ -33,7 +33,7 @@ BATCHES = {"digits": 64, "cifar": 64, "mnist": 100, "vgg8": 32, "resnet18": 32, 
 
 def graphs() -> Iterator[tuple[str, Any]]:
     """Yield the example networks as graphs, by name."""
-    from hetero_mtf.layers import layer_graph
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
     from models import alexnet, digits, paper_a, residual, vgg, volume
 
     makers: dict[str, Callable[[], Any]] = {

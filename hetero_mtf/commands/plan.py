@@ -177,7 +177,7 @@ def _refined(profile_file: str, profile: Profile, plan: Plan, network: Any, clus
     from hetero_mtf.commands.options.shared import OptimizerChoice
     from hetero_mtf.commands.workload.preparation import Prepared
     from hetero_mtf.commands.workload.refining import refined
-    from hetero_mtf.layers import layer_graph
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
     from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
     from hetero_mtf.planning.profile.validity import check_profile
     from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
@@ -199,14 +199,14 @@ def _manual(
     ----------
     sums : gradient synchronisation, and the method of all-reduces, None for the defaults.
     """
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
     from hetero_mtf.planning.plan.plan import Plan
 
-    batch_size, (gradient_sync, collective) = asked_size or BATCH_SIZE, sums
-
+    graph, batch_size, (gradient_sync, collective) = layer_graph(network), asked_size or BATCH_SIZE, sums
     with open_cluster(cluster) as live:
         if strategy == "batch":
-            plan = Plan.batch(network, shares, live, batch_size, gradient_sync)
+            plan = Plan.batch(graph, shares, live, batch_size, gradient_sync)
         else:
             make = Plan.hybrid if strategy == "hybrid" else Plan.filters
-            plan = dataclasses.replace(make(network, shares, live, batch_size), gradient_sync=gradient_sync)
+            plan = dataclasses.replace(make(graph, shares, live, batch_size), gradient_sync=gradient_sync)
     return plan if collective is None else plan.with_collective(collective)

@@ -1,9 +1,8 @@
 """The kinds of layers: options, shapes, costs, legal layouts and computation; the one place to add a layer."""
 
 from hetero_mtf.graph.records import Variable
-from hetero_mtf.layers.catalogue import KINDS, register
+from hetero_mtf.layers.catalogue import KINDS, kind_of, make_layer, register
 from hetero_mtf.layers.fallback.certain import declare
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind
-from hetero_mtf.layers.reading import kind_of, layer_graph, make_layer
 
-__all__ = ["CHANNELWISE", "KINDS", "REPLICATED", "LayerKind", "Variable", "declare", "kind_of", "layer_graph", "make_layer", "register"]
+__all__ = ["CHANNELWISE", "KINDS", "REPLICATED", "LayerKind", "Variable", "declare", "kind_of", "make_layer", "register"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.contraction.attention import Attention, ResidualWeight
 from hetero_mtf.layers.contraction.dense import Dense, EinsumDense
 from hetero_mtf.layers.contraction.embedding import Embedding
@@ -19,6 +23,7 @@ from hetero_mtf.layers.elementwise.dropout import (
 from hetero_mtf.layers.elementwise.masked import MaskedOutput
 from hetero_mtf.layers.elementwise.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
 from hetero_mtf.layers.elementwise.scaling import Normalization, Rescaling
+from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
 from hetero_mtf.layers.kind import LayerKind
 from hetero_mtf.layers.normalization.norm import BatchNormalization
 from hetero_mtf.layers.normalization.sample_norm import GroupNormalization, LayerNormalization, RMSNormalization, UnitNormalization
@@ -158,3 +163,49 @@ def register(kind: LayerKind) -> LayerKind:
         )
     KINDS[kind.keras_class] = kind
     return kind
+
+
+def kind_of(layer: Layer) -> LayerKind:
+    """Return the description of the kind of `layer`.
+
+    Raises
+    ------
+    UnsupportedError
+        If the kind is not known.
+    """
+    if is_keras_call(layer):
+        return SPLIT.of(layer.attributes)
+    if layer.kind not in KINDS:
+        raise unknown_kind(layer.name, layer.kind)
+    return KINDS[layer.kind].of(layer.attributes)
+
+
+def unknown_kind(name: str, kind: str) -> UnsupportedError:
+    """Return the error of a layer of a kind that is not known here."""
+    wrong = f"layer {name} is a {kind}, which Keras itself computes in a model in memory, and no file may name"
+    return UnsupportedError(f"{wrong}; give the function that makes the model, such as --model FILE.py:function")
+
+
+def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Layer:
+    """Return a layer whose shapes, variables and costs follow from its attributes and input shapes.
+
+    Parameters
+    ----------
+    name, kind, attributes, inputs : as in `Layer`.
+    shapes : the inputs' shapes, batch left out.
+
+    Raises
+    ------
+    UnsupportedError
+        If the layer does not go with inputs of these shapes.
+    """
+    described = SPLIT.of(attributes) if OPTION in attributes else KINDS[kind]
+    try:
+        attributes = described.settled(attributes, shapes)
+        output = described.output_shape(attributes, shapes)
+    except UnsupportedError as fault:
+        raise UnsupportedError(f"layer {name}: {fault}") from fault
+    if min(output) < 1:
+        raise UnsupportedError(f"layer {name} ({kind}) would have the output shape {output}; its input {shapes[0]} is too small")
+    variables = described.variables(attributes, shapes)
+    return Layer(name, kind, attributes, tuple(inputs), output, variables, described.flops(attributes, shapes, output))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hetero_mtf.graph.records import ITEM_BYTES, Layer
+from hetero_mtf.layers.catalogue import kind_of
 from hetero_mtf.layers.kind import COMPUTE, FULL
-from hetero_mtf.layers.reading import kind_of
 
 HALF = ("bfloat16", "float16")
 

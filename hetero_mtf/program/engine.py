@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.graph.present_tensors import present_tensors
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
+from hetero_mtf.keras_reading.present_tensors import present_tensors
 from hetero_mtf.mesh.batch_parts import BatchArray
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.history import Histories

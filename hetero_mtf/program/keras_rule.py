@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.replacements import replaced
+from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update

@@ -8,9 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.graph.present_tensors import compared_by_elements
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers.fallback.kind import is_keras_call, weights_of
+from hetero_mtf.keras_reading.keras_call import weights_of
+from hetero_mtf.keras_reading.present_tensors import compared_by_elements
+from hetero_mtf.layers.fallback.kind import is_keras_call
 from hetero_mtf.layers.half_precision import sums_in
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
@@ -162,7 +163,8 @@ def _mixed(context: ProgramContext, keys: Iterable[Key], parameters: Sequence[Pa
     return [mixing.Mix(p, update, samples, phase) for samples, p, update in zip(weights, parameters, after) if samples]
 
 
-def _gradients(passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]
+def _gradients(
+    passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]
 ) -> tuple[dict[Key, Tensor], dict[Key, Tensor]]:
     """Return the gradients of the whole loss, those of variables that are mixed of each processor's own mean loss; and row squares.
 

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.errors import DataError, UnsupportedError
-from hetero_mtf.graph.present_tensors import compared_by_elements
+from hetero_mtf.keras_reading.present_tensors import compared_by_elements
 from hetero_mtf.mesh.batch_parts import Fed, import_batch
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import MASKED
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
+from hetero_mtf.layers.elementwise.masked import MASKED
 from hetero_mtf.program.losses import OF_MASKED, is_samplewise, read_loss
 
 

@@ -21,7 +21,7 @@ from hetero_mtf.file_kind import CHECKPOINT, file_kind, in_place_of
 from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
-from hetero_mtf.layers.fallback.kind import weights_of
+from hetero_mtf.keras_reading.keras_call import weights_of
 from hetero_mtf.program.loss_scale import LossScale
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.array_archive import DAMAGED, read_archive, write_archive

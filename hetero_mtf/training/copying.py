@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hetero_mtf.graph.following import FOLLOWED
-from hetero_mtf.graph.live import is_layer, layers_in, named_weights
-from hetero_mtf.graph.live_level import TRACED, functional_of
+from hetero_mtf.keras_reading.following import FOLLOWED
+from hetero_mtf.keras_reading.live import is_layer, layers_in, named_weights
+from hetero_mtf.keras_reading.live_level import TRACED, functional_of
 
 _WIRING = ("_inbound_nodes", "_outbound_nodes")
 _DROPPED = (TRACED, FOLLOWED)

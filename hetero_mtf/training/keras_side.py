@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import MASKED, LiveCall
-from hetero_mtf.graph.reader import read_wiring
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
-from hetero_mtf.layers.fallback.kind import weights_of
+from hetero_mtf.keras_reading.keras_call import weights_of
+from hetero_mtf.keras_reading.live import LiveCall
+from hetero_mtf.keras_reading.reader import read_wiring
+from hetero_mtf.layers.elementwise.masked import MASKED
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.program.keras_rule import slot_lists
 from hetero_mtf.program.loss_scale import LossScale

@@ -98,7 +98,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
         If something asked for is not supported, or a worker dies.
     """
     if len(task.cluster.devices) == 1:
-        return Choice(Plan.single(task.model, 0, task.cluster, task.batch_size))
+        return Choice(Plan.single(task.graph, 0, task.cluster, task.batch_size))
     folder = cache_folder()
     name = _name(task)
     profile_file, plan_file = folder / f"{name}.profile.json", folder / f"{name}.plan.json"

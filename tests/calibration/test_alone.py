@@ -14,7 +14,7 @@ from hetero_mtf.calibration.points import points
 from hetero_mtf.calibration.sampling import MeasurementContext
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.devices import Device
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.program.optimizer_reading import read_optimizer
 

@@ -31,7 +31,7 @@ from hetero_mtf.calibration.budget import (
 from hetero_mtf.calibration.points import extreme_points, points
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 L = keras.layers
 BATCH = 4

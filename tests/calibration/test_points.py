@@ -11,7 +11,7 @@ import pytest
 from hetero_mtf.calibration.points import Point, extreme_points, point_of, points
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.layers.elementwise.activation import ReLU
 from hetero_mtf.layers.normalization.norm import BatchNormalization
 from tests.older_keras import needs_keras

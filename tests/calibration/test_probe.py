@@ -13,7 +13,7 @@ import hetero_mtf as hm
 from hetero_mtf.calibration.points import Point, points
 from hetero_mtf.calibration.probe import Probe, build_probe
 from hetero_mtf.graph.variable_keys import variable_key
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.program.optimizer_reading import read_optimizer
 
 L = keras.layers

@@ -16,7 +16,7 @@ from hetero_mtf.calibration.points import Point, extreme_points, points
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler
 from hetero_mtf.calibration.windows import Measurement, Windows
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.program.optimizer_reading import read_optimizer
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.commands.workload.model_file import load_model
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from tests.commands.error_lines import messages

@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import pytest
 
-from hetero_mtf.graph.kept_memory import kept_elements
-from hetero_mtf.graph.live import LiveCall
+from hetero_mtf.keras_reading.kept_memory import kept_elements
+from hetero_mtf.keras_reading.live import LiveCall
 
 L = keras.layers
 

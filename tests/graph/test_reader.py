@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.reader import read_configuration, read_wiring
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.keras_reading.reader import read_configuration, read_wiring
 
 L = keras.layers
 

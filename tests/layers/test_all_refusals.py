@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from hetero_mtf.errors import UnsupportedError, UnsupportedModelError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 L = keras.layers
 

@@ -9,7 +9,7 @@ import keras
 import pytest
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 Build = Callable[[], Any]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from models.alexnet import alexnet
 from models.digits import wide_digits
 from models.paper_a import cifar, mnist

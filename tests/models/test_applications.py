@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from tests.cases import first_fast
 from tests.program.oracle import Steps, keras_run, our_run, worst_error
 

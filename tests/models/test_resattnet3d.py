@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.layout.blocks import blocks
 from models.resattnet3d import resattnet18, resattnet34, resattnet_small
 from models.volume import resnet18_3d

@@ -13,7 +13,7 @@ import numpy as np
 
 import hetero_mtf as hm
 from hetero_mtf.graph.records import LayerGraph, Variable
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.layout.arrangement import arrange
 from hetero_mtf.planning.layout.manual import sized_stage
 from hetero_mtf.planning.layout.records import LayerLayout

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from tests.cases import first_fast
 from tests.program import drawing
 from tests.program import small_nets as nets

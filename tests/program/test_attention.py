@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from models.resattnet3d import resattnet, resattnet_small
 from tests.program.oracle import Steps, expected_placement, keras_run, our_run, worst_error
 from tests.program.pipelines import Pipe, accumulated_run

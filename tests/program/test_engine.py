@@ -10,7 +10,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, PlanError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from tests.program import small_nets as nets
 from tests.program.oracle import Steps, expected_placement, our_run, worst_error
 from tools.generated.profiles import Figures, Interconnect, generated_profile

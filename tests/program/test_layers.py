@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import kind_of, layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.layers import kind_of
 from hetero_mtf.training.residual_weight import ResidualWeight
 from tests.cases import first_fast
 from tests.program import drawing

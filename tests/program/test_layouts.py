@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.training.checkpoint import load_state
 from tests.program import small_nets as nets
 from tests.program.oracle import clone, expected_placement, worst_error

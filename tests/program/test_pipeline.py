@@ -13,7 +13,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import PlanError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from tests.program import small_nets as nets
 from tests.program.branching_nets import NETWORKS, batch_of
 from tests.program.oracle import clone, expected_placement, our_run, worst_error

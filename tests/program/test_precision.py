@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from tools.conformance.compare import FLOOR, TOLERANCE, apart
 
 L = keras.layers

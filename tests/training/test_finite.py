@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.errors import NotFiniteError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.training.checkpoint import State, save_state
 from hetero_mtf.training.finite import check_replacement, first_not_finite, holds_finite
 from tests.training.setting import net

@@ -12,7 +12,7 @@ import pytest
 
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.graph import reader
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.training.checkpoint import State
 from hetero_mtf.training.keras_configuration import DEEPEST, check_configuration, configuration_of, model_of
 from hetero_mtf.training.keras_side import read_weights

@@ -10,7 +10,7 @@ import pytest
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.structure import Structure
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.training.keras_side import KerasSide, Settings, clone, copied, read_weights, write_weights
 from tests.older_keras import needs_keras
 from tests.training.setting import cross_entropy, net

@@ -15,7 +15,7 @@ import keras
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.training import plan_choice
 
 optimizers, losses = keras.optimizers, keras.losses

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.graph.reader import read_wiring
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.keras_reading.reader import read_wiring
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizer_reading import read_optimizer

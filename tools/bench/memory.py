@@ -162,7 +162,7 @@ def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callabl
     import keras
 
     import hetero_mtf as hm
-    from hetero_mtf.layers import layer_graph
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
 
     model, batch = network.make(), network.batch
     rng = np.random.default_rng(0)
@@ -218,7 +218,7 @@ def manual_plan(model: Any, strategy: str, shares: Sequence[float], cluster: Any
         If the network does not allow the strategy.
     """
     import hetero_mtf as hm
-    from hetero_mtf.layers import layer_graph
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
     from hetero_mtf.planning.schedule.execution import Execution
 
     if strategy in PIPELINES:

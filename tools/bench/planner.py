@@ -24,7 +24,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from hetero_mtf.graph.records import Layer, LayerGraph
-from hetero_mtf.layers import layer_graph, make_layer
+from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.layers import make_layer
 from tools.bench.comparison.measured import record
 from tools.generated.profiles import Figures, generated_profile
 from tools.results.publication import TableForm, publish, results_option, shown, table_row

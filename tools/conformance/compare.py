@@ -12,7 +12,7 @@ import numpy as np
 import hetero_mtf as hm
 from hetero_mtf.errors import NothingToSplitError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from tools.generated.profiles import Figures, Interconnect, generated_profile
 
 BATCH = 6

@@ -119,7 +119,7 @@ def typed_plan(model: Any, speeds: Sequence[float], cluster: Any, batch: int) ->
     speeds : (devices,) in percent.
     """
     import hetero_mtf as hm
-    from hetero_mtf.layers import layer_graph
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
     from hetero_mtf.planning.layout.arrangement import arrange
     from hetero_mtf.planning.layout.manual import device_names, sized_stage
 

@@ -34,12 +34,13 @@ def restored(
     HeteroError
         If a file cannot be read, or does not fit the model or the cluster.
     """
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.training.trainer import Trainer
 
     plan = None if request.plan is None else Plan.load(request.plan)
     with open_cluster(request.cluster) as live:
-        plan = plan or Plan.single(model, 0, live, batch_size or BATCH_SIZE)
+        plan = plan or Plan.single(layer_graph(model), 0, live, batch_size or BATCH_SIZE)
         with Trainer(model, plan, live, optimizer=state.optimizer.lower(), loss=loss, metrics=metrics) as trainer:
             trainer.restore(request.checkpoint, state)
             yield trainer

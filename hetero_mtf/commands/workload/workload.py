@@ -19,7 +19,7 @@ from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.graph.heads import ATTENTION, OUTPUT, PROJECTION
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.kind import CHANNELWISE, LayerKind, Shape, extent
+
+PROJECTION, ATTENTION, OUTPUT = "hetero_mtf>HeadProjection", "hetero_mtf>HeadAttention", "hetero_mtf>HeadOutput"
+"""The kinds of the parts, which no Keras class has."""
 
 _SOFTMAX_FLOPS = 4.0  # of each score
 

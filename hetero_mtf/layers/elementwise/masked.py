@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.graph.live import MASKED
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.kind import REPLICATED, LayerKind, Shape
+
+MASKED = "hetero_mtf>MaskedOutput"
+"""The kind of an output with its mask, which no Keras class has."""
 
 
 class MaskedOutput(LayerKind):

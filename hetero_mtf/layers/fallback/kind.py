@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.graph.live import named_weights
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.kind import CHANNELWISE, ITS_OWN, REPLICATED, LayerKind, Shape, extent
 from hetero_mtf.units import list_text
@@ -89,12 +88,6 @@ def layers_that_add_losses(graph: LayerGraph) -> list[str]:
     graph : the network.
     """
     return [layer.name for layer in graph.layers if is_keras_call(layer) and layer.attributes[OPTION]["losses"]]
-
-
-def weights_of(layer: Layer) -> dict[str, Any]:
-    """Return the Keras variables of a layer of a model in memory, by the names of its record."""
-    operation = layer.live.operation
-    return named_weights(operation) if is_keras_call(layer) else {variable.name: variable for variable in operation.weights}
 
 
 def _alike(layer: Layer) -> bool:

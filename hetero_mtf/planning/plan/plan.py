@@ -11,7 +11,6 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unless_caused
-from hetero_mtf.layers import layer_graph
 from hetero_mtf.planning.layout import manual
 from hetero_mtf.planning.layout.arrangement import arrange
 from hetero_mtf.planning.plan.check import graph_faults, plan_faults
@@ -160,12 +159,12 @@ class Plan(PlanRecord):
         return cls.from_json(read_json(path, kind="plan", version=VERSION, earlier=(EARLIER,)), os.fspath(path))
 
     @classmethod
-    def single(cls, model: Any, device: int | str, cluster: Any, batch_size: int) -> Plan:
+    def single(cls, graph: LayerGraph, device: int | str, cluster: Any, batch_size: int) -> Plan:
         """Return the plan that trains on one device alone.
 
         Parameters
         ----------
-        model : Keras model, or LayerGraph.
+        graph : the network; `hm.Plan` takes a Keras model in its place.
         device : index or name of the device in the cluster.
         cluster : anything with `devices`, such as a Cluster or a ClusterRecord.
         batch_size : samples a step.
@@ -175,30 +174,30 @@ class Plan(PlanRecord):
         PlanError
             If there is no such device, or the batch size is less than 1.
         """
-        graph, names = layer_graph(model), manual.device_names(cluster)
+        names = manual.device_names(cluster)
         stage = manual.single_stage(graph, manual.device_index(device, names))
         return cls(graph.digest, graph.dtype, batch_size, "single", names, (stage,))
 
     @classmethod
-    def equal(cls, model: Any, cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
+    def equal(cls, graph: LayerGraph, cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
         """Return the plan that splits filters equally over all devices.
 
         Parameters
         ----------
-        model, cluster, batch_size : as for `single`.
+        graph, cluster, batch_size : as for `single`.
         pairing : as for `filters`.
         """
-        graph, names = layer_graph(model), manual.device_names(cluster)
+        names = manual.device_names(cluster)
         stage = manual.filter_stage(graph, [1.0] * len(names), pairing)
         return cls(graph.digest, graph.dtype, batch_size, "equal", names, (stage,))
 
     @classmethod
-    def filters(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
+    def filters(cls, graph: LayerGraph, shares: Sequence[float], cluster: Any, batch_size: int, pairing: str = "pairs") -> Plan:
         """Return the plan that splits filters in proportion to manual shares.
 
         Parameters
         ----------
-        model, cluster, batch_size : as for `single`.
+        graph, cluster, batch_size : as for `single`.
         shares : (devices,) relative share of each device of the cluster; zero leaves a device out.
         pairing : "pairs" makes columns and rows alternate along chains, "gather" gathers after every split layer.
 
@@ -207,17 +206,17 @@ class Plan(PlanRecord):
         PlanError
             If the shares do not fit the devices, are negative or all zero, the pairing is unknown, or the batch size is less than 1.
         """
-        graph, names = layer_graph(model), manual.device_names(cluster)
+        names = manual.device_names(cluster)
         stage = manual.filter_stage(graph, manual.checked_shares(shares, names), pairing)
         return cls(graph.digest, graph.dtype, batch_size, "filters", names, (stage,))
 
     @classmethod
-    def batch(cls, model: Any, shares: Sequence[float], cluster: Any, batch_size: int, gradient_sync: str = "all_reduce") -> Plan:
+    def batch(cls, graph: LayerGraph, shares: Sequence[float], cluster: Any, batch_size: int, gradient_sync: str = "all_reduce") -> Plan:
         """Return the plan that splits the samples of every batch in proportion to manual shares.
 
         Parameters
         ----------
-        model, shares, cluster, batch_size : as for `filters`; a device that is left without samples is left out.
+        graph, shares, cluster, batch_size : as for `filters`; a device that is left without samples is left out.
         gradient_sync : as the attribute.
 
         Raises
@@ -225,7 +224,7 @@ class Plan(PlanRecord):
         PlanError
             If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, or `gradient_sync` is unknown.
         """
-        graph, names = layer_graph(model), manual.device_names(cluster)
+        names = manual.device_names(cluster)
         samples = proportional(_checked_batch(batch_size), manual.checked_shares(shares, names)).sizes
         stage = manual.batch_stage(graph, samples, range(len(names)))
         return cls(graph.digest, graph.dtype, batch_size, "batch", names, (stage,), gradient_sync=gradient_sync)
@@ -233,7 +232,7 @@ class Plan(PlanRecord):
     @classmethod
     def hybrid(
         cls,
-        model: Any,
+        graph: LayerGraph,
         shares: Sequence[float],
         cluster: Any,
         batch_size: int,
@@ -244,7 +243,7 @@ class Plan(PlanRecord):
 
         Parameters
         ----------
-        model, shares, cluster, batch_size : as for `filters`.
+        graph, shares, cluster, batch_size : as for `filters`.
         border : "all_gather" makes the first dense layer a column that reads the full batch, "all_to_all" a row that reads its
             input channels of the full batch.
         gradient_sync : as the attribute; "butterfly_mixing" is of the layers that split the batch.
@@ -260,14 +259,14 @@ class Plan(PlanRecord):
         Jin, Qamar, Zheng, Ahmad, J. Intelligent & Fuzzy Systems 35 (2018) 5449-5466; Krizhevsky, arXiv 1404.5997. The unequal shares
         are this project's.
         """
-        graph, names = layer_graph(model), manual.device_names(cluster)
+        names = manual.device_names(cluster)
         stage = manual.hybrid_stage(graph, manual.checked_shares(shares, names), _checked_batch(batch_size), border)
         return cls(graph.digest, graph.dtype, batch_size, "hybrid", names, (stage,), gradient_sync=gradient_sync)
 
     @classmethod
     def grid(
         cls,
-        model: Any,
+        graph: LayerGraph,
         batch_shares: Sequence[float],
         filter_shares: Sequence[float],
         cluster: Any,
@@ -280,7 +279,7 @@ class Plan(PlanRecord):
 
         Parameters
         ----------
-        model, cluster, batch_size : as for `single`.
+        graph, cluster, batch_size : as for `single`.
         batch_shares : (rows,) relative shares of the samples; zero leaves a row of devices out.
         filter_shares : (columns,) relative shares of the filters; zero leaves a column of devices out.
         pairing : as for `filters`.
@@ -291,7 +290,7 @@ class Plan(PlanRecord):
             If the shares do not multiply to the devices, are negative or all zero, the batch size is less than 1, or the pairing is
             unknown.
         """
-        graph, names = layer_graph(model), manual.device_names(cluster)
+        names = manual.device_names(cluster)
         rows, columns = manual.numbers(batch_shares), manual.numbers(filter_shares)
         devices = manual.grid_of(len(rows), len(columns), names)
         arrangement = arrange(graph, pairing)
@@ -303,7 +302,7 @@ class Plan(PlanRecord):
     @classmethod
     def pipeline(
         cls,
-        model: Any,
+        graph: LayerGraph,
         starts: Sequence[int | str],
         devices: Sequence[Sequence[int | str]],
         shares: Sequence[Sequence[float]],
@@ -320,7 +319,7 @@ class Plan(PlanRecord):
 
         Parameters
         ----------
-        model, cluster, batch_size : as for `single`.
+        graph, cluster, batch_size : as for `single`.
         starts : (stages,) name or index of the layer that each stage begins with, in the order of the layers; the first stage has the
             network's inputs too, so its start may be the first layer after them. A stage may begin anywhere but between the calls of
             a layer with variables that is called more than once.
@@ -341,7 +340,7 @@ class Plan(PlanRecord):
         PlanError
             If anything is wrong with it; all faults are named at once, each with the nearest thing that is possible.
         """
-        graph, names = layer_graph(model), manual.device_names(cluster)
+        names = manual.device_names(cluster)
         execution = Execution(schedule, microbatches, recompute, replicas=tuple(replicas or ()), stale=stale)
         stages = pipeline_stages(graph, names, ManualPipeline(starts, devices, shares, split, batch_size, execution))
         return cls(graph.digest, graph.dtype, batch_size, PIPELINE, names, stages, **fields_of(execution))

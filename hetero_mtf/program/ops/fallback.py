@@ -17,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError, UnsupportedError
-from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, layers_in, named_weights, seed_states
-from hetero_mtf.graph.placeholder_call import call_on_placeholders
-from hetero_mtf.graph.present_tensors import compared_by_elements, present_tensors
-from hetero_mtf.graph.random_draws import draws_of_full_batch
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.graph.replacements import replaced
+from hetero_mtf.keras_reading.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, layers_in, named_weights, seed_states
+from hetero_mtf.keras_reading.placeholder_call import call_on_placeholders
+from hetero_mtf.keras_reading.present_tensors import compared_by_elements, present_tensors
+from hetero_mtf.keras_reading.random_draws import draws_of_full_batch
+from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.layers.fallback.kind import OPTION
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.kept import compute_kept

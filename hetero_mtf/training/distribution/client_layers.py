@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetero_mtf.graph.live_level import functional_of
 from hetero_mtf.graph.structure import leaves_of, map_leaves
-from hetero_mtf.layers.fallback.reading import holds_table
+from hetero_mtf.keras_reading.keras_call import holds_table
+from hetero_mtf.keras_reading.live_level import functional_of
 
 
 class Divided(NamedTuple):

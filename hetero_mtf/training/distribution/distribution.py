@@ -11,7 +11,7 @@ from typing import Any
 
 from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.client_layers import divided

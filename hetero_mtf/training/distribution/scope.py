@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hetero_mtf.graph.replacements import replaced
+from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.training.distribution.distribute import distribute
 from hetero_mtf.training.distribution.shared_cluster import cluster_of
 

@@ -7,7 +7,7 @@ import pytest
 from hetero_mtf.commands.workload.logged import check_loss, check_monitored, logged_names
 from hetero_mtf.data import Dataset
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 

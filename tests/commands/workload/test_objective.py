@@ -8,7 +8,7 @@ from hetero_mtf.commands.options.objective import ObjectiveChoice
 from hetero_mtf.commands.workload.objective import check_targets, loss_of, loss_text, metrics_of, probabilities_of
 from hetero_mtf.data import Dataset
 from hetero_mtf.errors import DataError, UnsupportedError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 
 def _both(labels, classes, units, activation=None, softmax=False):

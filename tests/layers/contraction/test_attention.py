@@ -12,7 +12,8 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.layers import KINDS, kind_of, layer_graph, make_layer
+from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.layers import KINDS, kind_of, make_layer
 from hetero_mtf.layers.kind import FREE_OPTIONS
 from hetero_mtf.training.residual_weight import ResidualWeight
 

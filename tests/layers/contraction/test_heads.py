@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import kind_of, layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.layers import kind_of
 from tests.program import drawing
 from tools.conformance.compare import BATCH, Batches, apart, of_keras, sgd, trained
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.training import keras_side
 from tests.program.branching_nets import NETWORKS, Ended, _encoder, _scatter, batch_of
 from tests.program.oracle import expected_placement, worst_error

@@ -11,7 +11,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import DataError, UnsupportedError
-from hetero_mtf.graph.following import traced_with
+from hetero_mtf.keras_reading.following import traced_with
 from hetero_mtf.training.distribution.extents import GRAPHS, Extents
 from tests.training.distribution.comparison import compare, made, state
 from tests.training.setting import cluster

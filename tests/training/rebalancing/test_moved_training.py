@@ -12,7 +12,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import PlanError, UnsupportedError
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.training.rebalancing.records import Decision

@@ -53,7 +53,7 @@ def measure(network: MemoryCase, execution: Any, steps: int) -> list[dict[str, A
     import keras
 
     import hetero_mtf as hm
-    from hetero_mtf.layers import layer_graph
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
 
     model, batch = network.make(), network.batch
     rng = np.random.default_rng(0)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import is_symbol
-from hetero_mtf.graph.live_level import functional_of
-from hetero_mtf.graph.replacements import replaced
+from hetero_mtf.keras_reading.live import is_symbol
+from hetero_mtf.keras_reading.live_level import functional_of
+from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.training.distribution.own_step.wrappers import wrappers
 
 _DRAWN = ("rate", "dropout", "_dropout", "recurrent_dropout")  # rates of what layers drop in training

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import is_symbol
+from hetero_mtf.keras_reading.live import is_symbol
 from hetero_mtf.training.distribution.own_step.recorder import MetricValue, Recorder, Update, holds_metrics
 from hetero_mtf.training.distribution.own_step.wrappers import wrappers
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from hetero_mtf.layers import layer_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from tools.bench.comparison import drawn
 from tools.bench.comparison.drawn import BATCHES, DEPTH, ELEMENT_WORK, WORK, DrawnNetwork, drawn_network
 

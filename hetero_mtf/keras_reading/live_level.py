@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.call_order import Call
-from hetero_mtf.graph.level import Level, Place
-from hetero_mtf.graph.live import configuration, is_layer, is_symbol, keras_module, layers_in
 from hetero_mtf.graph.structure import leaves_of, map_leaves
+from hetero_mtf.keras_reading.call_order import Call
+from hetero_mtf.keras_reading.level import Level, Place
+from hetero_mtf.keras_reading.live import configuration, is_layer, is_symbol, keras_module, layers_in
 
 TRACED = "_hetero_mtf_traced"  # the attribute of a subclassed model that its graph of calls is kept in
 

@@ -8,37 +8,17 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, UnsupportedOptionError, refuse
 from hetero_mtf.graph.description import FLOATS
-from hetero_mtf.graph.live import MASK_OUTPUT, LiveCall
-from hetero_mtf.graph.reader import Node, Wiring, read_configuration, read_wiring
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
-from hetero_mtf.layers.catalogue import KINDS
-from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
-from hetero_mtf.layers.fallback.reading import keras_call
-from hetero_mtf.layers.kind import INTEGERS, LayerKind
-from hetero_mtf.layers.precision import network_dtype, reads_as_described, with_policy
+from hetero_mtf.keras_reading.keras_call import keras_call
+from hetero_mtf.keras_reading.live import MASK_OUTPUT, LiveCall
+from hetero_mtf.keras_reading.policy import network_dtype, reads_as_described, with_policy
+from hetero_mtf.keras_reading.reader import Node, Wiring, read_configuration, read_wiring
+from hetero_mtf.layers.catalogue import KINDS, make_layer, unknown_kind
+from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.kind import INTEGERS
 
 _Reader = Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer]
 """What reads a layer from its node, its attributes and the layers before it."""
-
-
-def kind_of(layer: Layer) -> LayerKind:
-    """Return the description of the kind of `layer`.
-
-    Raises
-    ------
-    UnsupportedError
-        If the kind is not known.
-    """
-    if is_keras_call(layer):
-        return SPLIT.of(layer.attributes)
-    if layer.kind not in KINDS:
-        raise _unknown(layer.name, layer.kind)
-    return KINDS[layer.kind].of(layer.attributes)
-
-
-def _unknown(name: str, kind: str) -> UnsupportedError:
-    wrong = f"layer {name} is a {kind}, which Keras itself computes in a model in memory, and no file may name"
-    return UnsupportedError(f"{wrong}; give the function that makes the model, such as --model FILE.py:function")
 
 
 def layer_graph(model: Any) -> LayerGraph:
@@ -178,7 +158,7 @@ def _described(node: Node) -> Node | None:
 def _attributes(node: Node, faults: list[str]) -> dict[str, Any] | None:
     """Return the options of a layer that decide what it computes; add each that is not supported to the faults, then return None."""
     if node.kind not in KINDS:
-        faults.append(str(_unknown(node.name, node.kind)))
+        faults.append(str(unknown_kind(node.name, node.kind)))
         return None
     config = dict(node.config)
     while True:
@@ -212,31 +192,6 @@ def _nested_input_faults(nested_input: Node, source: Layer, dtype: str) -> Itera
     if len(expected) != len(given) or any(extent not in (None, size) for extent, size in zip(expected, given)):
         wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
         yield f"{wrong}; reshape it with a layer"
-
-
-def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Layer:
-    """Return a layer whose shapes, variables and costs follow from its attributes and input shapes.
-
-    Parameters
-    ----------
-    name, kind, attributes, inputs : as in `Layer`.
-    shapes : the inputs' shapes, batch left out.
-
-    Raises
-    ------
-    UnsupportedError
-        If the layer does not go with inputs of these shapes.
-    """
-    described = SPLIT.of(attributes) if OPTION in attributes else KINDS[kind]
-    try:
-        attributes = described.settled(attributes, shapes)
-        output = described.output_shape(attributes, shapes)
-    except UnsupportedError as fault:
-        raise UnsupportedError(f"layer {name}: {fault}") from fault
-    if min(output) < 1:
-        raise UnsupportedError(f"layer {name} ({kind}) would have the output shape {output}; its input {shapes[0]} is too small")
-    variables = described.variables(attributes, shapes)
-    return Layer(name, kind, attributes, tuple(inputs), output, variables, described.flops(attributes, shapes, output))
 
 
 def _read_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Layer]) -> Layer:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.replacements import replaced
+from hetero_mtf.keras_reading.replacements import replaced
 
 
 @contextlib.contextmanager

@@ -11,22 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError, refuse
-from hetero_mtf.graph.call_order import Call, call_order
-from hetero_mtf.graph.following import followed
-from hetero_mtf.graph.heads import (
-    ATTENTION,
-    OUTPUT,
-    PROJECTION,
+from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
+from hetero_mtf.keras_reading.call_order import Call, call_order
+from hetero_mtf.keras_reading.following import followed
+from hetero_mtf.keras_reading.heads import (
     attended,
     attention_options,
     output_options,
     projection_options,
     projections,
 )
-from hetero_mtf.graph.level import Level, Place, kind_in, stored_level
-from hetero_mtf.graph.live import MASK_OUTPUT, MASKED, LiveCall, class_of, keras_module
-from hetero_mtf.graph.live_level import inner_function, is_special, live_level, mask_of, takes_masks, traced
-from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
+from hetero_mtf.keras_reading.level import Level, Place, kind_in, stored_level
+from hetero_mtf.keras_reading.live import MASK_OUTPUT, LiveCall, class_of, keras_module
+from hetero_mtf.keras_reading.live_level import inner_function, is_special, live_level, mask_of, takes_masks, traced
+from hetero_mtf.layers.contraction.heads import ATTENTION, OUTPUT, PROJECTION
+from hetero_mtf.layers.elementwise.masked import MASKED
 
 CALLS_UP_TO = 20_000  # nested models that are called many times each multiply
 

@@ -9,9 +9,8 @@ import inspect
 from typing import Any
 
 from hetero_mtf.graph.description import FLOATS
-from hetero_mtf.graph.live import keras_module
+from hetero_mtf.keras_reading.live import keras_module
 
-PROJECTION, ATTENTION, OUTPUT = "hetero_mtf>HeadProjection", "hetero_mtf>HeadAttention", "hetero_mtf>HeadOutput"
 _PLAIN = ("kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint", "bias_constraint")
 
 _UNUSUAL = ("dropout", "_dropout", "_use_gate", "use_gate", "_sliding_window", "sliding_window", "activity_regularizer")

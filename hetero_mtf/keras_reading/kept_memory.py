@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hetero_mtf.graph.live import LiveCall, is_layer
-from hetero_mtf.graph.placeholder_call import call_on_placeholders
-from hetero_mtf.graph.present_tensors import present_tensors
+from hetero_mtf.keras_reading.live import LiveCall, is_layer
+from hetero_mtf.keras_reading.placeholder_call import call_on_placeholders
+from hetero_mtf.keras_reading.present_tensors import present_tensors
 
 _BATCH = 4
 _MANY = 400  # operations

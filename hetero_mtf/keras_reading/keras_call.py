@@ -8,8 +8,9 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.description import FLOATS
-from hetero_mtf.graph.kept_memory import kept_elements
-from hetero_mtf.graph.live import (
+from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.keras_reading.kept_memory import kept_elements
+from hetero_mtf.keras_reading.live import (
     MASK_OUTPUT,
     LiveCall,
     call_digest,
@@ -21,8 +22,7 @@ from hetero_mtf.graph.live import (
     layers_in,
     named_weights,
 )
-from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.graph.tracing import NEITHER, Traced, drawn_rows, traced_split, written_weights
+from hetero_mtf.keras_reading.tracing import NEITHER, Traced, drawn_rows, traced_split, written_weights
 from hetero_mtf.layers.fallback.certain import (
     DECLARED,
     ELEMENTWISE_LAYERS,
@@ -32,7 +32,7 @@ from hetero_mtf.layers.fallback.certain import (
     Operands,
     operation_is_samplewise,
 )
-from hetero_mtf.layers.fallback.kind import OPTION, KerasCall
+from hetero_mtf.layers.fallback.kind import OPTION, KerasCall, is_keras_call
 
 OUTPUT_DTYPES = (*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool")
 _DRAWS = ("dropout", "recurrent_dropout", "rate", "stddev")  # options by which a layer draws, or not
@@ -93,6 +93,12 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     flops = KerasCall().flops(attributes, (), tuple(option["shape"]))
     shown = f"keras.layers.{kind}" if kind.isidentifier() else kind
     return Layer(name, shown, attributes, tuple(inputs), tuple(option["shape"]), held, flops, first if held else None, live=call)
+
+
+def weights_of(layer: Layer) -> dict[str, Any]:
+    """Return the Keras variables of a layer of a model in memory, by the names of its record."""
+    operation = layer.live.operation
+    return named_weights(operation) if is_keras_call(layer) else {variable.name: variable for variable in operation.weights}
 
 
 def draws_at_random(operation: Any) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hetero_mtf.graph.description import DTYPES, FLOATS
-from hetero_mtf.graph.live import is_layer
-from hetero_mtf.graph.reader import Node
 from hetero_mtf.graph.records import Layer
+from hetero_mtf.keras_reading.live import is_layer
+from hetero_mtf.keras_reading.reader import Node
 from hetero_mtf.layers.fallback.kind import is_keras_call
 from hetero_mtf.layers.kind import INTEGERS
 

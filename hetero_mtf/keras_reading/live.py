@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 UNSAID = "options that it does not say"
-MASKED = "hetero_mtf>MaskedOutput"  # the kind of an output with its mask
 MASK_OUTPUT = -1  # stands for the mask of the first output
 
 

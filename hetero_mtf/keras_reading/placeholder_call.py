@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from hetero_mtf.graph.live import LiveCall, keras_module, named_weights, seed_states
-from hetero_mtf.graph.present_tensors import compared_by_elements
-from hetero_mtf.graph.random_draws import recorded_draws
+from hetero_mtf.keras_reading.live import LiveCall, keras_module, named_weights, seed_states
+from hetero_mtf.keras_reading.present_tensors import compared_by_elements
+from hetero_mtf.keras_reading.random_draws import recorded_draws
 
 
 class PlaceholderCall(NamedTuple):

@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hetero_mtf.graph.live import LiveCall, is_layer, layers_in
-from hetero_mtf.graph.operation_rules import BROADCAST, CHECKS, FREE, KEYS, REPEATING, UNARY
-from hetero_mtf.graph.placeholder_call import PlaceholderCall, call_on_placeholders
-from hetero_mtf.graph.present_tensors import present_tensors
-from hetero_mtf.graph.random_draws import DRAWS, rows_of
+from hetero_mtf.keras_reading.live import LiveCall, is_layer, layers_in
+from hetero_mtf.keras_reading.operation_rules import BROADCAST, CHECKS, FREE, KEYS, REPEATING, UNARY
+from hetero_mtf.keras_reading.placeholder_call import PlaceholderCall, call_on_placeholders
+from hetero_mtf.keras_reading.present_tensors import present_tensors
+from hetero_mtf.keras_reading.random_draws import DRAWS, rows_of
 
 Result = TypeVar("Result")
 ELEMENTS, SAMPLES, NEITHER = "elements", "samples", ""

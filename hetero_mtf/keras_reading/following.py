@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.graph.live import is_symbol, keras_module
-from hetero_mtf.graph.live_level import functional_of, inner_function, input_name, kept_in, mask_of, trace
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
+from hetero_mtf.keras_reading.live import is_symbol, keras_module
+from hetero_mtf.keras_reading.live_level import functional_of, inner_function, input_name, kept_in, mask_of, trace
 
 FOLLOWED = "_hetero_mtf_followed"  # the attribute of a graph of calls that the one which was followed is kept in
 

@@ -70,7 +70,7 @@ def _predict_arrays(request: PredictRequest) -> None:
     from hetero_mtf.commands.workload.model_file import load_model
     from hetero_mtf.commands.workload.restored import read_state, restored
     from hetero_mtf.commands.workload.run_notes import read_notes
-    from hetero_mtf.keras_reading.reader import read_wiring
+    from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 
     state = read_state(request.checkpoint)
     precision = request.precision or read_notes(state.notes, request.checkpoint).precision

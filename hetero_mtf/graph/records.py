@@ -62,7 +62,7 @@ class Layer:
     flops : floating-point operations of the forward pass of one sample.
     shared_with : index of the earlier layer whose variables this one uses, where one Keras layer is called more than once.
     compute_dtype, variable_dtype : dtypes that it computes in and keeps its variables in, by its dtype policy; None for the network's.
-    live : the call of the Keras operation itself (`graph.live.LiveCall`), of a layer read from a model in memory; part of no
+    live : the call of the Keras operation itself (`keras_reading.live_call.LiveCall`), of a layer read from a model in memory; part of no
         document, digest or comparison.
     """
 

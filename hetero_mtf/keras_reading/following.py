@@ -12,10 +12,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import keras
+
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
-from hetero_mtf.keras_reading.live import is_symbol, keras_module
-from hetero_mtf.keras_reading.live_level import functional_of, inner_function, input_name, kept_in, mask_of, trace
+from hetero_mtf.keras_reading.graph_of_calls import functional_of, inner_function, input_name, kept_in, trace
+from hetero_mtf.keras_reading.operations import is_symbol
+from hetero_mtf.keras_reading.private_names import calls_in, input_structure, mask_of, output_structure, run_through, set_mask, set_shape
 
 FOLLOWED = "_hetero_mtf_followed"  # the attribute of a graph of calls that the one which was followed is kept in
 
@@ -51,14 +54,14 @@ def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
 def _again(function: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any | None:
     """Return a graph of calls with the same layers, with inputs of other shapes if any are given."""
     given = iter([symbol.shape for symbol in function.inputs] if shapes is None else [(None, *shape) for shape in shapes])
-    inputs = map_leaves(function._inputs_struct, lambda symbol: _like(symbol, next(given)))
+    inputs = map_leaves(input_structure(function), lambda symbol: _like(symbol, next(given)))
     following = _Following()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Keras has said by now which layers drop masks
             outputs = iter(following.outputs_of(function, leaves_of(inputs)))
-        packed = map_leaves(function._outputs_struct, lambda _: next(outputs))
-        again = keras_module().Model(inputs, packed, name=function.name)
+        packed = map_leaves(output_structure(function), lambda _: next(outputs))
+        again = keras.Model(inputs, packed, name=function.name)
     except Exception:  # layers that were built for other extents, or look at values
         return None
     kept_in(again, FOLLOWED, lambda: again)
@@ -80,7 +83,7 @@ def _symbols(function: Any) -> Iterator[Any]:
     for operation in function.operations:
         inner = inner_function(operation)
         yield from () if inner is None else _symbols(inner)
-    yield from (symbol for nodes in function._nodes_by_depth.values() for node in nodes for symbol in node.outputs)
+    yield from (symbol for node in calls_in(function) for symbol in node.outputs)
 
 
 def _is_open(symbol: Any) -> bool:
@@ -91,12 +94,11 @@ def _like(symbol: Any, shape: Sequence[int | None]) -> Any:
     """Return an input like a symbolic one, with known extents of a shape where it has open ones."""
     own = symbol.shape
     known = own if len(shape) != len(own) else [given if extent is None else extent for extent, given in zip(own, shape)]
-    return keras_module().Input(batch_shape=tuple(known), dtype=symbol.dtype, name=input_name(symbol), sparse=symbol.sparse)
+    return keras.Input(batch_shape=tuple(known), dtype=symbol.dtype, name=input_name(symbol), sparse=symbol.sparse)
 
 
 def _specs(operation: Any, arguments: Any, named: Any, batch: int) -> list[Any]:
     """Return (outputs,) symbolic outputs of a call with batches of a size, which no graph knows of."""
-    keras = keras_module()
 
     def sized(leaf: Any) -> Any:
         is_batch = is_symbol(leaf) and leaf.shape[:1] == (None,)
@@ -127,8 +129,8 @@ class _Following:
         function : keras.Functional.
         given : (inputs,) symbolic tensors.
         """
-        outputs = function._run_through_graph(list(given), operation_fn=lambda operation: self._call_of(operation))
-        return list(keras_module().tree.flatten(outputs))
+        outputs = run_through(function, given, self._call_of)
+        return list(keras.tree.flatten(outputs))
 
     def _call_of(self, operation: Any) -> Any:
         function = inner_function(operation)
@@ -145,30 +147,29 @@ class _Following:
 
     def _closed(self, operation: Any, arguments: Any, named: Any) -> Any:
         """Return the outputs of a call, with the extents that do not depend on the batch."""
-        keras = keras_module()
         outputs = operation(*arguments, **named)
         left = [symbol for symbol in keras.tree.flatten(outputs) if is_symbol(symbol) and _is_open(symbol)]
         if left and not any(is_symbol(leaf) and _is_open(leaf) for leaf in keras.tree.flatten((arguments, named))):
             specs = [_specs(operation, arguments, named, batch) for batch in (2, 3)]
             for symbol, *two in zip(keras.tree.flatten(outputs), *specs, strict=True):
-                symbol._shape = tuple(one if one == other else None for one, other in zip(two[0].shape, two[1].shape, strict=True))
+                set_shape(symbol, tuple(one if one == other else None for one, other in zip(two[0].shape, two[1].shape, strict=True)))
             self.changes += not all(map(_is_open, left))
         return outputs
 
     def _called(self, operation: Any, function: Any, argument: Any, mask: Any) -> Any:
         """Return the outputs of a call of a nested model, with their masks."""
-        names = Structure.of(map_leaves(function._inputs_struct, input_name))
+        names = Structure.of(map_leaves(input_structure(function), input_name))
         given = leaves_of(argument) if names.count == 1 else names.flatten(argument, "the call", UnsupportedError, spare=True)
         masks = [mask_of(symbol) for symbol in given] if mask is None else leaves_of(mask)
         model, origins = self._model(operation, function, given, masks)
         # As an operation, since a layer would look for masks once more.
-        outputs = keras_module().Operation.symbolic_call(model, [*given, *(each for each in masks if each is not None)])
+        outputs = keras.Operation.symbolic_call(model, [*given, *(each for each in masks if each is not None)])
         count = len(origins)
         for symbol, origin in zip(outputs[:count], origins):
             if origin is not None:
-                symbol._keras_mask = masks[origin] if origin >= 0 else outputs[count - 1 - origin]
+                set_mask(symbol, masks[origin] if origin >= 0 else outputs[count - 1 - origin])
         left = iter(outputs)
-        return map_leaves(function._outputs_struct, lambda _: next(left))
+        return map_leaves(output_structure(function), lambda _: next(left))
 
     def _model(self, operation: Any, function: Any, given: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
         """Return the nested model with masks among its inputs and outputs, and what is the mask of each output.
@@ -182,11 +183,11 @@ class _Following:
         return self._models[key]
 
     def _widened(self, operation: Any, function: Any, given: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
-        keras, own = keras_module(), function.inputs
+        own = function.inputs
         inputs = [_like(symbol, source.shape) for symbol, source in zip(own, given, strict=True)]
         for symbol, mask in zip(inputs, masks):
             if mask is not None:
-                symbol._keras_mask = keras.Input(batch_shape=mask.shape, dtype=mask.dtype, name=f"{input_name(symbol)}[mask]")
+                set_mask(symbol, keras.Input(batch_shape=mask.shape, dtype=mask.dtype, name=f"{input_name(symbol)}[mask]"))
         taken = [mask_of(symbol) for symbol in inputs]
         outputs = self.outputs_of(function, inputs)
         origins, further = list[int | None](), list[Any]()

@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import keras
+
 from hetero_mtf.graph.description import FLOATS
-from hetero_mtf.keras_reading.live import keras_module
+from hetero_mtf.keras_reading.private_names import attention_axes, attention_extras, attention_scale, mask_of, projections
 
 _PLAIN = ("kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint", "bias_constraint")
-
-_UNUSUAL = ("dropout", "_dropout", "_use_gate", "use_gate", "_sliding_window", "sliding_window", "activity_regularizer")
 
 
 def attended(node: Any) -> tuple[Any, Any, Any] | None:
@@ -25,7 +25,7 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
     ----------
     node : a Keras node.
     """
-    layer, keras = node.operation, keras_module()
+    layer = node.operation
     if type(layer) not in (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention):
         return None
     given = inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments
@@ -36,20 +36,15 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
     plain = (
         named <= {"query", "value", "key", "use_causal_mask", "training"}
         and all(len(tensor.shape) == 3 and None not in tensor.shape[1:] for tensor in tensors)
-        and all(getattr(tensor, "_keras_mask", None) is None for tensor in tensors)
+        and all(mask_of(tensor) is None for tensor in tensors)
         and all(str(tensor.dtype) in FLOATS for tensor in tensors)
-        and not any(getattr(layer, name, None) for name in _UNUSUAL)
-        and tuple(getattr(layer, "_attention_axes", (1,))) == (1,)
+        and not attention_extras(layer)
+        and attention_axes(layer) == (1,)
         and len(node.outputs) == 1
         and len(node.outputs[0].shape) == 3
         and all(_is_plain(part) for part in projections(layer))
     )
     return tensors if plain else None
-
-
-def projections(layer: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the layers inside of multi-head attention: of queries, keys, values, and of the output."""
-    return layer._query_dense, layer._key_dense, layer._value_dense, layer._output_dense
 
 
 def _repeats(layer: Any) -> int:
@@ -69,13 +64,12 @@ def attention_options(node: Any) -> dict[str, Any]:
     """Return the options of the node of the attention itself."""
     layer = node.operation
     causal = bool(inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments.get("use_causal_mask"))
-    scale = getattr(layer, "_inverse_sqrt_key_dim", None) or layer._inverse_sqrt_head_dim
-    return {"scale": float(scale), "causal": causal, "repeats": _repeats(layer), "dtype": layer.dtype_policy.name}
+    return {"scale": attention_scale(layer), "causal": causal, "repeats": _repeats(layer), "dtype": layer.dtype_policy.name}
 
 
 def output_options(layer: Any) -> dict[str, Any]:
     """Return the options of the node of the output."""
-    part = layer._output_dense
+    part = projections(layer)[3]
     options = {"units": int(part.kernel.shape[-1]), "repeats": _repeats(layer)}
     return {**options, "use_bias": part.bias is not None, "dtype": layer.dtype_policy.name}
 

@@ -1,19 +1,19 @@
-"""What a call of Keras's own keeps for its backward pass, counted in the TensorFlow operations that it and its gradient make.
-
-TensorFlow has been imported by whoever made the model; nothing here imports it.
-"""
+"""What a call of Keras's own keeps for its backward pass, counted in the TensorFlow operations that it and its gradient make."""
 
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hetero_mtf.keras_reading.live import LiveCall, is_layer
+import tensorflow as tf
+
+from hetero_mtf.keras_reading.live_call import LiveCall
+from hetero_mtf.keras_reading.operations import is_layer
 from hetero_mtf.keras_reading.placeholder_call import call_on_placeholders
 from hetero_mtf.keras_reading.present_tensors import present_tensors
+from hetero_mtf.keras_reading.private_names import loop_body
 
 _BATCH = 4
 _MANY = 400  # operations
@@ -35,28 +35,27 @@ def kept_elements(call: LiveCall) -> int:
     keeps what it pushes on lists; there is an iteration for each step of the longest input. Of a call of hundreds of operations all
     tensors are counted.
     """
-    tf = sys.modules.get("tensorflow")
     symbols = call.node.arguments.keras_tensors
-    if tf is None or not is_layer(call.operation) or call.output != 0:
+    if not is_layer(call.operation) or call.output != 0:
         return 0
     if not symbols or any(None in symbol.shape[1:] or not call.has_batch(symbol) for symbol in symbols):
         return 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of code that has run before
-            return _counted(tf, call)
+            return _counted(call)
     except Exception:  # the user's own code may raise anything on placeholders
         return 0
 
 
-def _counted(tf: Any, call: LiveCall) -> int:
+def _counted(call: LiveCall) -> int:
     graph, symbols = tf.Graph(), call.node.arguments.keras_tensors
     with graph.as_default(), present_tensors():
         run = call_on_placeholders(call, _BATCH, training=True)
         forward = {operation.name for operation in graph.get_operations()}
         if len(forward) > _MANY:  # a gradient would take seconds to build
             read = [tensor for operation in graph.get_operations() for tensor in operation.outputs if _base(tensor) is tensor]
-            return _elements(tf, call, [tensor for tensor in read if tensor.dtype.is_floating and tensor.op.type not in _GIVEN])
+            return _elements(call, [tensor for tensor in read if tensor.dtype.is_floating and tensor.op.type not in _GIVEN])
         trained = [tensor for tensor in (*run.inputs, *run.values.values()) if tensor.dtype.is_floating]
         tf.gradients([y for y in run.outputs if y.dtype.is_floating], trained)
     kept: dict[str, Any] = {}
@@ -66,10 +65,10 @@ def _counted(tf: Any, call: LiveCall) -> int:
             kept.update({base.name: base for base in read if base.op.name in forward and base.op.type not in _GIVEN})
     iterations = max((int(symbol.shape[1]) for symbol in symbols if len(symbol.shape) > 2), default=1)
     pushed = [tensor for name in forward for tensor in _pushed(graph.get_operation_by_name(name))]
-    return _elements(tf, call, list(kept.values())) + iterations * _elements(tf, call, pushed)
+    return _elements(call, list(kept.values())) + iterations * _elements(call, pushed)
 
 
-def _elements(tf: Any, call: LiveCall, tensors: Sequence[Any]) -> int:
+def _elements(call: LiveCall, tensors: Sequence[Any]) -> int:
     """Return the elements a sample of tensors, in those of the call's dtype."""
     item = int(tf.as_dtype(str(call.symbol.dtype)).size)
     return math.ceil(sum(map(_bytes, tensors)) / (_BATCH * item))
@@ -84,7 +83,7 @@ def _base(tensor: Any) -> Any:
 
 def _pushed(operation: Any) -> Iterator[Any]:
     """Yield what each iteration of a loop keeps; nothing of another operation."""
-    body = getattr(operation, "_body_graph", None)
+    body = loop_body(operation)
     if body is not None:
         yield from (inner.inputs[1] for inner in body.get_operations() if inner.type == _PUSH)
 

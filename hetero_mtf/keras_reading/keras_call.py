@@ -10,18 +10,9 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.keras_reading.kept_memory import kept_elements
-from hetero_mtf.keras_reading.live import (
-    MASK_OUTPUT,
-    LiveCall,
-    call_digest,
-    class_of,
-    hidden_state,
-    is_layer,
-    is_seed,
-    is_symbol,
-    layers_in,
-    named_weights,
-)
+from hetero_mtf.keras_reading.live_call import MASK_OUTPUT, LiveCall
+from hetero_mtf.keras_reading.operations import call_digest, class_of, hidden_state, is_layer, is_seed, is_symbol, layers_in, named_weights
+from hetero_mtf.keras_reading.private_names import own_untrained_variables
 from hetero_mtf.keras_reading.tracing import NEITHER, Traced, drawn_rows, traced_split, written_weights
 from hetero_mtf.layers.fallback.certain import (
     DECLARED,
@@ -204,7 +195,7 @@ def _trains(operation: Any, variable: Any) -> bool:
 
 def _written(operation: Any, weights: dict[str, Any]) -> list[str]:
     """Return the names of the weights that a call may write: those that no optimizer ever updates."""
-    own = {id(variable) for layer in layers_in(operation) for variable in layer._non_trainable_variables}
+    own = {id(variable) for layer in layers_in(operation) for variable in own_untrained_variables(layer)}
     return [key for key, variable in weights.items() if id(variable) in own]
 
 

@@ -1,24 +1,24 @@
-"""Reads a Keras model as a LayerGraph; what would not be honoured is refused by name."""
+"""Reads a Keras model in memory as a LayerGraph; what would not be honoured is refused by name."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.errors import UnsupportedError, UnsupportedOptionError, refuse
-from hetero_mtf.graph.description import FLOATS
+from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
+from hetero_mtf.keras_reading.configured_graph import LayerReader, attributes_of
 from hetero_mtf.keras_reading.keras_call import keras_call
-from hetero_mtf.keras_reading.live import MASK_OUTPUT, LiveCall
-from hetero_mtf.keras_reading.policy import network_dtype, reads_as_described, with_policy
-from hetero_mtf.keras_reading.reader import Node, Wiring, read_configuration, read_wiring
-from hetero_mtf.layers.catalogue import KINDS, make_layer, unknown_kind
+from hetero_mtf.keras_reading.live_call import MASK_OUTPUT, LiveCall
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
+from hetero_mtf.keras_reading.policy import reads_as_described, with_policy
+from hetero_mtf.keras_reading.wiring import Node
+from hetero_mtf.layers.catalogue import KINDS
 from hetero_mtf.layers.fallback.kind import is_keras_call
-from hetero_mtf.layers.kind import INTEGERS
 
-_Reader = Callable[[Node, Mapping[str, Any], Sequence[Layer]], Layer]
-"""What reads a layer from its node, its attributes and the layers before it."""
+# Functions that are computed by the layer of the same meaning where they read tensors of one rank.
+_AS_LAYERS = {f"keras.ops.{name}": name for name in ("Add", "Subtract", "Multiply", "Maximum", "Minimum")}
 
 
 def layer_graph(model: Any) -> LayerGraph:
@@ -26,113 +26,86 @@ def layer_graph(model: Any) -> LayerGraph:
 
     Parameters
     ----------
-    model : keras.Model, functional or sequential; a LayerGraph is returned as it is.
+    model : keras.Model; a LayerGraph is returned as it is.
 
     Raises
     ------
     UnsupportedError
         If any layer or option would not be honoured; all that can be known at once are named with their layers.
     """
-    if isinstance(model, LayerGraph):
-        return model
-    return _graph(read_wiring(model, all_faults=True), _read_layer)
+    return model if isinstance(model, LayerGraph) else LiveLayerReader(read_wiring(model, all_faults=True)).graph()
 
 
-def configured_graph(config: Mapping[str, Any]) -> LayerGraph:
-    """Return the network in a Keras configuration as it would be built with every variable trainable; nothing is built.
+class LiveLayerReader(LayerReader):
+    """Reads the layers of a model in memory: by their descriptions, and as Keras's own calls where they have none."""
 
-    Parameters
-    ----------
-    config : what `get_config()` of a functional or sequential model gives, or a file holds in its place.
+    def _read(self, node: Node, faults: list[str]) -> Layer | None:
+        if node.call is None or not node.inputs:
+            return super()._read(node, faults)
+        if any(self.layers[index] is None for index in node.inputs):
+            return None
+        described = _described_kind(node)
+        layer = None if described is None else self._by_description(node, described)
+        return self._by_keras(node, faults) if layer is None else layer
 
-    Raises
-    ------
-    UnsupportedError
-        As `layer_graph`.
-    """
-    return _graph(read_configuration(config, all_faults=True), _configured_layer)
+    def _finished(self, layer: Layer, node: Node) -> Layer:
+        layer = super()._finished(layer, node)
+        return layer if node.live is None else dataclasses.replace(layer, live=node.call or LiveCall(node.live, None))
 
+    def _by_description(self, node: Node, described: Node) -> Layer | None:
+        """Return a layer by its description, None where it has none that goes with its options.
 
-def _graph(wiring: Wiring, read: _Reader) -> LayerGraph:
-    """Return the network of a wiring, each layer read by `read`; all faults are raised at once."""
-    faults = [text for name, text in wiring.faults if not _is_unknown(name, wiring)]
-    dtype = network_dtype([*wiring.nodes, *wiring.nested_inputs], faults)
-    layers: list[Layer | None] = []
-    for index, node in enumerate(wiring.nodes):
-        own_faults: list[str] = []
-        layer = _read(node, layers, read, dtype, own_faults)
-        for nested in wiring.nested_inputs:
-            own_faults += _nested_input_faults(nested, layer, dtype) if layer is not None and nested.inputs == (index,) else ()
-        layers.append(layer)
-        faults += own_faults if not any(f"layer {node.name} has the dtype" in fault for fault in faults) else ()
-    refuse(faults)
-    return LayerGraph(tuple(layer for layer in layers if layer is not None), dtype, wiring.outputs)
-
-
-def _is_unknown(name: str, wiring: Wiring) -> bool:
-    """Return whether a layer is of a kind that is not supported: then it does not matter how it is called."""
-    return any(node.name == name and node.kind not in KINDS and node.call is None for node in wiring.nodes)
-
-
-def _read(
-    node: Node,
-    layers: Sequence[Layer | None],
-    read: _Reader,
-    dtype: str,
-    faults: list[str],
-) -> Layer | None:
-    """Return a layer; where it has faults, add them and return a stand-in of its shape, or None where the shape is not known."""
-    sources = [layers[index] for index in node.inputs]
-    if node.call is not None and node.inputs:
-        return _read_live(node, layers, read, dtype, faults) if None not in sources else None
-    attributes = _attributes(node, faults)
-    if attributes is not None and not faults and None not in sources:
+        Parameters
+        ----------
+        node : the call.
+        described : the same under the kind that describes it.
+        """
+        assert node.call is not None
+        attributes = attributes_of(described, [])
+        if attributes is None:
+            return None
         try:
-            layer = with_policy(read(node, attributes, layers), node, dtype)  # type: ignore[arg-type] # it reads known sources alone
-            return layer if node.live is None else dataclasses.replace(layer, live=node.call or LiveCall(node.live, None))
+            layer = self._described(described, attributes)
+            known = _agree(layer.output_shape, node.call.symbol.shape[1:])
+            return dataclasses.replace(with_policy(layer, node, self.dtype), live=node.call) if known else None
+        except UnsupportedError:
+            return None
+
+    def _by_keras(self, node: Node, faults: list[str]) -> Layer | None:
+        """Return a layer that Keras's own call computes; None where that cannot be, with the fault."""
+        assert node.call is not None
+        first = node.first if node.first != len(self.layers) else None
+        owner = None if first is None else self.layers[first]
+        if owner is not None and not is_keras_call(owner) and owner.variables and node.call.output != MASK_OUTPUT:
+            faults.append(f"layer {node.name} ({node.kind}) is called in two ways; make a layer for each call")
+            return None
+        try:
+            layer = keras_call(node.name, node.kind, node.call, node.inputs, self._sources(node), first)
+            return with_policy(layer, node, self.dtype)
         except UnsupportedError as fault:
             faults.append(str(fault))
-    shape = getattr(getattr(node.live, "output", None), "shape", None) if node.live is not None else None
-    if not shape or any(extent is None for extent in shape[1:]) or len(shape) < 2:
-        return None
-    return Layer(node.name, node.kind, {}, node.inputs, tuple(shape[1:]))
+            return None
 
+    def _described(self, node: Node, attributes: Mapping[str, Any]) -> Layer:
+        ignored = KINDS[node.kind].ignored_variables
+        live = {variable.name: variable for variable in getattr(node.live, "weights", ()) if variable.name not in ignored}
+        layer = self._made(node, attributes)
+        shapes = {variable.name: variable.shape for variable in layer.variables}
+        actual = {name: tuple(variable.shape) for name, variable in live.items()}
+        if shapes != actual:
+            raise UnsupportedError(f"layer {node.name} ({node.kind}) has the variables {actual}, expected {shapes}; rebuild the model")
+        for name, variable in live.items():
+            _check_live(node.name, name, variable, {option: attributes.get(f"{name}_{option}", 0.0) for option in ("l1", "l2")})
+        trained = bool(node.config.get("trainable", True))
+        variables = tuple(Variable(v.name, v.shape, trained and v.trainable and bool(live[v.name].trainable)) for v in layer.variables)
+        frozen = {**layer.attributes, "trainable": trained} if node.kind == "BatchNormalization" else layer.attributes
+        return dataclasses.replace(layer, attributes=frozen, variables=variables, shared_with=self._shared_with(node, layer))
 
-# Functions that are computed by the layer of the same meaning where they read tensors of one rank.
-_AS_LAYERS = {f"keras.ops.{name}": name for name in ("Add", "Subtract", "Multiply", "Maximum", "Minimum")}
-
-
-def _read_live(
-    node: Node,
-    layers: Sequence[Layer | None],
-    read: _Reader,
-    dtype: str,
-    faults: list[str],
-) -> Layer | None:
-    """Return a layer of a model in memory by its description; by Keras's own call where it has none that goes with its options."""
-    assert node.call is not None
-    described = _described(node)
-    if described is not None:
-        own_faults: list[str] = []
-        attributes = _attributes(described, own_faults)
-        if attributes is not None:
-            try:
-                layer = read(described, attributes, layers)  # type: ignore[arg-type]
-                if _agree(layer.output_shape, node.call.symbol.shape[1:]):
-                    return dataclasses.replace(with_policy(layer, node, dtype), live=node.call)
-            except UnsupportedError:
-                pass
-    sources: list[Layer] = [layers[index] for index in node.inputs]  # type: ignore[misc]
-    first = node.first if node.first != len(layers) else None
-    owner = layers[node.first] if first is not None else None
-    if owner is not None and not is_keras_call(owner) and owner.variables and node.call.output != MASK_OUTPUT:
-        faults.append(f"layer {node.name} ({node.kind}) is called in two ways; make a layer for each call")
-        return None
-    try:
-        return with_policy(keras_call(node.name, node.kind, node.call, node.inputs, sources, first), node, dtype)
-    except UnsupportedError as fault:
-        faults.append(str(fault))
-        return None
+    def _stand_in(self, node: Node) -> Layer | None:
+        shape = getattr(getattr(node.live, "output", None), "shape", None)
+        if not shape or len(shape) < 2 or None in shape[1:]:
+            return None
+        return Layer(node.name, node.kind, {}, node.inputs, tuple(shape[1:]))
 
 
 def _agree(shape: Sequence[int], known: Sequence[int | None]) -> bool:
@@ -140,7 +113,7 @@ def _agree(shape: Sequence[int], known: Sequence[int | None]) -> bool:
     return len(shape) == len(known) and all(n in (None, extent) for extent, n in zip(shape, known))
 
 
-def _described(node: Node) -> Node | None:
+def _described_kind(node: Node) -> Node | None:
     """Return a node under the kind that describes it, None where there is none for what it reads."""
     assert node.call is not None
     symbols = [*node.call.node.arguments.keras_tensors, node.call.symbol]
@@ -153,62 +126,6 @@ def _described(node: Node) -> Node | None:
     if node.kind in _AS_LAYERS and len(node.inputs) == 2 and len({len(symbol.shape) for symbol in symbols}) == 1:
         return dataclasses.replace(node, kind=_AS_LAYERS[node.kind])
     return node if node.kind in KINDS else None
-
-
-def _attributes(node: Node, faults: list[str]) -> dict[str, Any] | None:
-    """Return the options of a layer that decide what it computes; add each that is not supported to the faults, then return None."""
-    if node.kind not in KINDS:
-        faults.append(str(unknown_kind(node.name, node.kind)))
-        return None
-    config = dict(node.config)
-    while True:
-        try:
-            attributes = KINDS[node.kind].attributes(node.name, config)
-            return None if faults else attributes
-        except UnsupportedOptionError as fault:
-            faults.append(str(fault))
-            if fault.option not in config:
-                return None
-            del config[fault.option]  # the next one is looked for
-        except UnsupportedError as fault:
-            faults.append(str(fault))
-            return None
-
-
-def _configured_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Layer]) -> Layer:
-    layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
-    shared = node.first if layer.variables and node.first != len(layers) else None
-    return dataclasses.replace(layer, shared_with=shared)
-
-
-def _nested_input_faults(nested_input: Node, source: Layer, dtype: str) -> Iterator[str]:
-    """Yield a fault unless a nested model takes what it is called with as it is; Keras would cast, or add or drop a last dimension of 1."""
-    wanted, of_source = nested_input.config.get("dtype"), source.dtype(dtype)
-    rounds = wanted in FLOATS and of_source in FLOATS and FLOATS.index(wanted) < FLOATS.index(of_source)  # Keras would cast to fewer bits
-    if rounds or (wanted in INTEGERS and wanted != of_source):
-        wrong = f"input {nested_input.name} of a nested model has the dtype {wanted} and is given {of_source} by layer {source.name}"
-        yield f"{wrong}; give both one dtype"
-    expected, given = tuple(nested_input.config["batch_shape"][1:]), source.output_shape
-    if len(expected) != len(given) or any(extent not in (None, size) for extent, size in zip(expected, given)):
-        wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
-        yield f"{wrong}; reshape it with a layer"
-
-
-def _read_layer(node: Node, attributes: Mapping[str, Any], layers: Sequence[Layer]) -> Layer:
-    ignored = KINDS[node.kind].ignored_variables
-    live = {variable.name: variable for variable in getattr(node.live, "weights", ()) if variable.name not in ignored}
-    layer = make_layer(node.name, node.kind, attributes, node.inputs, [layers[i].output_shape for i in node.inputs])
-    shapes = {variable.name: variable.shape for variable in layer.variables}
-    actual = {name: tuple(variable.shape) for name, variable in live.items()}
-    if shapes != actual:
-        raise UnsupportedError(f"layer {node.name} ({node.kind}) has the variables {actual}, expected {shapes}; rebuild the model")
-    for name, variable in live.items():
-        _check_live(node.name, name, variable, {option: attributes.get(f"{name}_{option}", 0.0) for option in ("l1", "l2")})
-    trained = bool(node.config.get("trainable", True))
-    variables = tuple(Variable(v.name, v.shape, trained and v.trainable and bool(live[v.name].trainable)) for v in layer.variables)
-    frozen = {**layer.attributes, "trainable": trained} if node.kind == "BatchNormalization" else layer.attributes
-    shared = node.first if variables and node.first != len(layers) else None
-    return Layer(layer.name, layer.kind, frozen, layer.inputs, layer.output_shape, variables, layer.flops, shared)
 
 
 def _check_live(layer: str, name: str, variable: Any, factors: Mapping[str, float]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
@@ -33,30 +33,20 @@ class Level:
     Parameters
     ----------
     entries : layer name -> its serialised form.
-    live : layer name -> the Keras layer, of a model in memory.
     path : names of the models around its layers.
     inputs, outputs : structures of the places (layer name, call, output) that it takes and gives.
     calls : call -> its arguments, nested lists and dicts of places.
-    nodes : call -> its Keras node, of a model in memory.
-    place : symbolic tensor -> its place, of a model in memory.
-    batches : extents of the first dimension that stand for the batch.
-    opened : calls, of a model in memory, of nested models whose layers are read.
     """
 
     entries: Mapping[str, Mapping[str, Any]]
-    live: Mapping[str, Any]
     path: tuple[str, ...]
     inputs: Any
     outputs: Any
     calls: Mapping[Call, Any]
-    nodes: Mapping[Call, Any] = dataclasses.field(default_factory=dict)
-    place: Callable[[Any], Place] | None = None
-    opened: frozenset[Call] = frozenset()
-    batches: frozenset[int | None] = frozenset({None})
 
     def opens(self, call: Call) -> bool:
         """Return whether a call is that of a nested model whose layers are read."""
-        return call in self.opened if self.nodes else is_model(self.entries[call[0]])
+        return is_model(self.entries[call[0]])
 
 
 def stored_level(config: Mapping[str, Any], path: tuple[str, ...], faults: list[tuple[str, str]]) -> Level:
@@ -85,7 +75,7 @@ def _sequential(config: Mapping[str, Any], path: tuple[str, ...]) -> Level:
         entries.insert(0, {"module": "keras.layers", "class_name": "InputLayer", "config": {"name": "input", "batch_shape": list(shape)}})
     names = [str(entry["config"]["name"]) for entry in entries]
     calls = {(name, 0): Place(source, 0, 0) for source, name in zip(names, names[1:])}
-    return Level(dict(zip(names, entries)), {}, path, Place(names[0], 0, 0), Place(names[-1], 0, 0), calls)
+    return Level(dict(zip(names, entries)), path, Place(names[0], 0, 0), Place(names[-1], 0, 0), calls)
 
 
 def _functional(config: Mapping[str, Any], path: tuple[str, ...], faults: list[tuple[str, str]]) -> Level:
@@ -96,7 +86,7 @@ def _functional(config: Mapping[str, Any], path: tuple[str, ...], faults: list[t
         for number, node in enumerate(entry.get("inbound_nodes", []))
     }
     inputs, outputs = (_interface_places(config[key], entries) for key in ("input_layers", "output_layers"))
-    return Level(entries, {}, path, inputs, outputs, calls)
+    return Level(entries, path, inputs, outputs, calls)
 
 
 def _interface_places(value: Any, entries: Mapping[str, Mapping[str, Any]]) -> Any:

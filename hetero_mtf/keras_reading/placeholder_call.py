@@ -1,14 +1,14 @@
-"""A call of a Keras operation on placeholders, in a TensorFlow graph that is only looked at.
-
-TensorFlow has been imported by whoever made the model; nothing here imports it.
-"""
+"""A call of a Keras operation on placeholders, in a TensorFlow graph that is only looked at."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
-from hetero_mtf.keras_reading.live import LiveCall, keras_module, named_weights, seed_states
+import keras
+import tensorflow as tf
+
+from hetero_mtf.keras_reading.live_call import LiveCall
+from hetero_mtf.keras_reading.operations import named_weights, seed_states
 from hetero_mtf.keras_reading.present_tensors import compared_by_elements
 from hetero_mtf.keras_reading.random_draws import recorded_draws
 
@@ -43,7 +43,6 @@ def call_on_placeholders(call: LiveCall, batch: int, training: bool) -> Placehol
     batch : number of samples.
     training : whether it trains.
     """
-    tf, keras = sys.modules["tensorflow"], keras_module()
 
     def placeholder(shape: Any, dtype: Any) -> Any:
         return tf.compat.v1.placeholder(str(dtype), tuple(shape))

@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any
 
-from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan import plan as planned
 
 OF_A_NETWORK = ("single", "equal", "filters", "batch", "hybrid", "grid", "pipeline")
@@ -29,13 +29,19 @@ class Plan(planned.Plan, metaclass=_Face):  # noqa: D101
     __doc__ = planned.Plan.__doc__
 
 
+def _read(model: Any) -> LayerGraph:
+    from hetero_mtf.keras_reading.layer_graph import layer_graph  # loads Keras, which a plan that is read or made of a graph does without
+
+    return layer_graph(model)
+
+
 def _of_model(name: str) -> Any:
     """Return a constructor of plans that takes a Keras model as its first argument."""
     of_graph = getattr(planned.Plan, name)
 
     @functools.wraps(of_graph)
     def of_model(model: Any, *arguments: Any, **options: Any) -> Any:
-        return of_graph(layer_graph(model), *arguments, **options)
+        return of_graph(model if isinstance(model, LayerGraph) else _read(model), *arguments, **options)
 
     first, *others = inspect.signature(of_graph).parameters.values()
     of_model.__signature__ = inspect.Signature([first.replace(name="model", annotation=Any), *others])  # type: ignore[attr-defined]

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from hetero_mtf.graph.description import DTYPES, FLOATS
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.keras_reading.live import is_layer
-from hetero_mtf.keras_reading.reader import Node
+from hetero_mtf.keras_reading.wiring import Node
 from hetero_mtf.layers.fallback.kind import is_keras_call
 from hetero_mtf.layers.kind import INTEGERS
 
@@ -57,7 +56,7 @@ def network_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
     nodes : its layers and inputs, those of nested models too.
     faults : gets a sentence for each layer and input with another dtype than numbers have here.
     """
-    layers = [node for node in nodes if node.kind != "InputLayer" and (node.call is None or is_layer(node.live))]
+    layers = [node for node in nodes if node.kind != "InputLayer" and node.is_layer]
     policies = {node.name: policy_of(node) for node in layers}
     policies = {name: policy for name, policy in policies.items() if policy.variable not in INTEGERS}  # of numbers or truth values
     listed = f"{', '.join(FLOATS[:-1])} and {FLOATS[-1]}"
@@ -110,5 +109,5 @@ def reads_as_described(node: Node, symbols: Sequence[Any], any_dtype: bool) -> b
         return False
     if any_dtype:
         return True
-    casts = policy.casts and is_layer(node.live)
+    casts = policy.casts and node.is_layer
     return all(dtype in FLOATS for dtype in inputs) if casts else all(dtype == output for dtype in inputs)

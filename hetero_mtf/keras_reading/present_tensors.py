@@ -1,17 +1,16 @@
-"""What functions of the user's, and of Keras, expect of tensors in a graph: those of the present as constants, comparison by elements.
-
-TensorFlow has been imported by whoever builds a graph; nothing here imports it.
-"""
+"""What functions of the user's, and of Keras, expect of tensors in a graph: those of the present as constants, comparison by elements."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.keras_reading.private_names import EagerTensor, builds_function, takes_eager_tensors
 from hetero_mtf.keras_reading.replacements import replaced
 
 
@@ -26,14 +25,12 @@ def present_tensors() -> Iterator[None]:
 
     Notes
     -----
-    Sets how TensorFlow converts eager tensors while the context is open (`tensorflow.python.framework.ops`, 2.16 to 2.21).
+    Sets how TensorFlow converts eager tensors while the context is open (TensorFlow 2.16 to 2.21).
     """
-    tf = sys.modules["tensorflow"]
-    kind: Any = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase
 
     def converting(before: Any) -> Any:
         def converted(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-            if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+            if takes_eager_tensors():
                 return before(value, dtype, name)
             if value.dtype in (tf.resource, tf.variant):
                 raise UnsupportedError(
@@ -44,7 +41,7 @@ def present_tensors() -> Iterator[None]:
 
         return converted
 
-    with replaced(kind, "__tf_tensor__", converting):
+    with replaced(EagerTensor, "__tf_tensor__", converting):
         yield
 
 
@@ -54,13 +51,12 @@ def compared_by_elements() -> Iterator[None]:
 
     A plain graph compares tensors by identity, and TensorFlow's own code relies on it there: open it around such functions alone.
     """
-    tf = sys.modules["tensorflow"]
     kind: Any = tf.Tensor
 
     def comparing(operation: Any, own: Any) -> Any:
         def compared(one: Any, other: Any) -> Any:
             graph = getattr(one, "graph", None)
-            if other is None or graph is None or graph.building_function:
+            if other is None or graph is None or builds_function(graph):
                 return own(one, other)
             try:
                 another = tf.convert_to_tensor(other, one.dtype)

@@ -1,20 +1,18 @@
-"""Random numbers that a call of Keras draws, and how they are drawn for the whole batch where the call has a slice of it.
-
-TensorFlow has been imported by whoever made the model; nothing here imports it.
-"""
+"""Random numbers that a call of Keras draws, and how they are drawn for the whole batch where the call has a slice of it."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.keras_reading.private_names import stateless_random
 from hetero_mtf.keras_reading.replacements import replaced
 
-_SOURCE = "tensorflow.python.ops.gen_stateless_random_ops_v2"
 _FUNCTIONS = {
     "stateless_random_uniform_v2": "StatelessRandomUniformV2",
     "stateless_random_uniform_int_v2": "StatelessRandomUniformIntV2",
@@ -38,9 +36,8 @@ def drawn_by(draw: Callable[[Draw, Any], Any]) -> Iterator[None]:
 
     Notes
     -----
-    Sets the functions that make the operations `DRAWS` while the context is open (`tensorflow.python.ops`, 2.16 to 2.21).
+    Sets the functions that make the operations `DRAWS` while the context is open (TensorFlow 2.16 to 2.21).
     """
-    module = sys.modules[_SOURCE]
 
     def drawing_by(function: Callable[..., Any]) -> Callable[..., Any]:
         def drawing(shape: Any, **options: Any) -> Any:
@@ -50,7 +47,7 @@ def drawn_by(draw: Callable[[Draw, Any], Any]) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         for name in _FUNCTIONS:
-            stack.enter_context(replaced(module, name, drawing_by))
+            stack.enter_context(replaced(stateless_random, name, drawing_by))
         yield
 
 
@@ -106,7 +103,6 @@ def draws_of_full_batch(rows: Sequence[int], begin: int, samples: int, total: in
     UnsupportedError
         Inside, where there are more draws, or of other extents.
     """
-    tf = sys.modules["tensorflow"]
     left = list(rows)
 
     def draw(own: Draw, shape: Any) -> Any:

@@ -2,21 +2,23 @@
 
 The call runs on placeholders, with two batch sizes, in training and in inference. A tensor either has the samples along its first
 dimension, each as one row or as several in a run, or does not depend on the samples. A random draw has either too, element by element.
-An operation that is not known to keep it so, writes a variable or adds to the loss ends the reading. TensorFlow has been imported by
-whoever made the model; nothing here imports it.
+An operation that is not known to keep it so, writes a variable or adds to the loss ends the reading.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hetero_mtf.keras_reading.live import LiveCall, is_layer, layers_in
+import tensorflow as tf
+
+from hetero_mtf.keras_reading.live_call import LiveCall
 from hetero_mtf.keras_reading.operation_rules import BROADCAST, CHECKS, FREE, KEYS, REPEATING, UNARY
+from hetero_mtf.keras_reading.operations import is_layer, layers_in
 from hetero_mtf.keras_reading.placeholder_call import PlaceholderCall, call_on_placeholders
 from hetero_mtf.keras_reading.present_tensors import present_tensors
+from hetero_mtf.keras_reading.private_names import may_train_otherwise
 from hetero_mtf.keras_reading.random_draws import DRAWS, rows_of
 
 Result = TypeVar("Result")
@@ -56,7 +58,7 @@ def drawn_rows(call: LiveCall) -> tuple[tuple[int, ...], tuple[int, ...]] | None
     call : of a Keras layer that computes each sample by itself, with tensors that have a batch.
     """
     modes = [(batch, training) for training in (True, False) for batch in _BATCHES]
-    return _read(call, lambda tf, own: _alike([_Trace(tf, own, *mode) for mode in modes]), None)
+    return _read(call, lambda own: _alike([_Trace(own, *mode) for mode in modes]), None)
 
 
 def written_weights(call: LiveCall) -> list[str]:
@@ -69,20 +71,19 @@ def written_weights(call: LiveCall) -> list[str]:
     return _read(call, _written, [])
 
 
-def _written(tf: Any, call: LiveCall) -> list[str]:
+def _written(call: LiveCall) -> list[str]:
     with tf.Graph().as_default(), present_tensors():
         return call_on_placeholders(call, _BATCHES[0], training=True).written
 
 
-def _read(call: LiveCall, reading: Callable[[Any, LiveCall], Result], otherwise: Result) -> Result:
-    """Return what is read off a call with TensorFlow, or something else where it cannot be called on placeholders."""
-    tf = sys.modules.get("tensorflow")
-    if tf is None or not _is_traceable(call):
+def _read(call: LiveCall, reading: Callable[[LiveCall], Result], otherwise: Result) -> Result:
+    """Return what is read off a call, or something else where it cannot be called on placeholders."""
+    if not _is_traceable(call):
         return otherwise
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of code that has run before
-            return reading(tf, call)
+            return reading(call)
     except Exception:  # the user's own code may raise anything on placeholders
         return otherwise
 
@@ -92,19 +93,19 @@ def _is_traceable(call: LiveCall) -> bool:
     return is_layer(call.operation) and all(call.has_batch(symbol) and None not in symbol.shape[1:] for symbol in symbols)
 
 
-def _traced(tf: Any, call: LiveCall) -> Traced:
+def _traced(call: LiveCall) -> Traced:
     """Return what the call acts on with both batch sizes, in training and in inference; of a call of very many operations, once each.
 
     A call that draws at random is followed with both sizes: a draw has the samples where its extent grows with their number.
     """
     first, second = _BATCHES
-    traces = [_Trace(tf, call, first, True)]
+    traces = [_Trace(call, first, True)]
     if traces[0].verdict == NEITHER:
         return Traced(NEITHER)
     once = traces[0].operations > _MANY or not _knows_training(call.operation)
     once = once and not traces[0].rows
     others = [(second, False)] if once else [(second, True), (first, False), (second, False)]
-    traces += [_Trace(tf, call, batch, training) for batch, training in others]
+    traces += [_Trace(call, batch, training) for batch, training in others]
     draws, verdicts = _alike(traces), {trace.verdict for trace in traces}
     if NEITHER in verdicts or draws is None:
         return Traced(NEITHER)
@@ -125,7 +126,7 @@ def _alike(traces: Sequence[_Trace]) -> tuple[tuple[int, ...], tuple[int, ...]] 
 
 def _knows_training(layer: Any) -> bool:
     """Return whether a layer may compute something else in training: unless it and what it holds take no such argument."""
-    return any(getattr(each, "_call_has_training_arg", True) for each in layers_in(layer))
+    return any(map(may_train_otherwise, layers_in(layer)))
 
 
 class _Trace:
@@ -133,12 +134,11 @@ class _Trace:
 
     Parameters
     ----------
-    tf : TensorFlow.
     call, batch, training : the call, its number of samples, and whether it trains.
     """
 
-    def __init__(self, tf: Any, call: LiveCall, batch: int, training: bool) -> None:
-        self.tf, self.batch, self.training = tf, batch, training
+    def __init__(self, call: LiveCall, batch: int, training: bool) -> None:
+        self.batch, self.training = batch, training
         self.elementwise = True
         graph = tf.Graph()
         with graph.as_default(), tf.name_scope("traced"), present_tensors():
@@ -205,7 +205,7 @@ class _Trace:
     def _repeats_rows(self, operation: Any, rank: int) -> bool:
         """Return whether an operation gives the same row for each sample."""
         if operation.type == "Const":
-            value = self.tf.get_static_value(operation.outputs[0])
+            value = tf.get_static_value(operation.outputs[0])
             return value is not None and bool((value == value[:1]).all())
         if operation.type not in REPEATING:
             return bool(operation.type == "Fill")
@@ -240,5 +240,5 @@ class _Trace:
 
     def numbers(self, tensor: Any) -> Any:
         """Return a tensor's value where it is known while the graph is built, None elsewhere."""
-        value = self.tf.get_static_value(tensor)
+        value = tf.get_static_value(tensor)
         return None if value is None else value.tolist()

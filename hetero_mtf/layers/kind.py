@@ -13,7 +13,7 @@ from hetero_mtf.graph.records import Layer, Variable
 Shape = tuple[int, ...]
 
 # Options of every Keras layer that do not change what it computes here, or are read with the model: initial weights are taken
-# from the model itself, names are for people; for dtype and autocast see `layers.precision`.
+# from the model itself, names are for people; for dtype and autocast see `keras_reading.policy`.
 FREE_OPTIONS = frozenset({"name", "trainable", "dtype", "autocast", "quantization_config"})
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "bool")  # dtypes that inputs may have besides the network's

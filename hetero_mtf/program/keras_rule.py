@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,20 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.keras_reading.private_names import (
+    decays,
+    keras_operations,
+    name_as,
+    rate_of,
+    set_decay,
+    set_rate,
+    set_shape,
+    stateless_optimizer,
+    steps_of,
+    update_average,
+    update_once,
+    updated_variables,
+)
 from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
@@ -32,10 +45,6 @@ _SLOT_NAMES = {
 }
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 _NO_SLOTS = ("_variables", "_trainable_variables")
-_OVERRIDDEN = (
-    *("assign", "assign_add", "assign_sub", "add_variable_from_reference", "_var_key", "_apply_weight_decay"),
-    *("_backend_update_step", "_overwrite_model_variables_with_average_value", "_clip_by_norm"),
-)
 
 
 class KerasSteps:
@@ -47,10 +56,14 @@ class KerasSteps:
     """
 
     def __init__(self, optimizer: Any) -> None:
+        import keras
+
         self.optimizer = optimizer
         self.name = type(optimizer).__name__
         self.every = optimizer.gradient_accumulation_steps or 1
         kind: Any = type(optimizer)
+        if not issubclass(kind, keras.Optimizer):
+            raise UnsupportedError(f"{kind.__name__} is no Keras optimizer; give one of keras.optimizers")
         self._kind = _stateless(kind)
         self._config = {**optimizer_config(optimizer), "gradient_accumulation_steps": None, "loss_scale_factor": None}
 
@@ -107,7 +120,7 @@ class KerasSteps:
 
     def decays(self, live: Any) -> bool:
         """Return whether weight decay applies to a variable of the user's model."""
-        return True if live is None else bool(self.optimizer._use_weight_decay(live))
+        return True if live is None else decays(self.optimizer, live)
 
     def step(
         self,
@@ -136,17 +149,16 @@ class KerasSteps:
         applies, overwrites = scalars["applies"] > 0.5, scalars["overwrites"] > 0.5
         mapped = [(variable, value), *((slots[name], piece) for name, piece in zip(names, kept) if slots.get(name) is not None)]
         with keras.StatelessScope(mapped, initialize_variables=False) as scope:
-            scope.state_mapping[id(optimizer._iterations)] = tf.cast(scalars["iterations"], tf.int64)
+            scope.state_mapping[id(steps_of(optimizer))] = tf.cast(scalars["iterations"], tf.int64)
             optimizer.fed_rate = scalars["learning_rate"]
-            optimizer._use_weight_decay = lambda _: self.decays(live)
-            optimizer._apply_weight_decay([variable])
+            set_decay(optimizer, self.decays(live))
             with _squared_as(gradient, square):
-                optimizer._backend_update_step([gradient], [variable], scalars["learning_rate"])
+                update_once(optimizer, variable, gradient, scalars["learning_rate"])
             if self.every > 1:
                 for each, before in mapped:
                     scope.state_mapping[id(each)] = tf.where(applies, scope.get_current_value(each), before)
             if optimizer.use_ema:
-                optimizer._update_model_variables_moving_average([variable])
+                update_average(optimizer, variable)
                 average = scope.get_current_value(slots[AVERAGE])
                 scope.state_mapping[id(variable)] = tf.where(overwrites, average, scope.get_current_value(variable))
             if constraint is not None:
@@ -171,7 +183,7 @@ class KerasSteps:
             optimizer = self._of_variables([variable])
         slots = self._slots_of(optimizer, 1)
         for each in (variable, *(slot for slot in slots.values() if slot is not None)):
-            each._shape = tuple(extents.get(n, n) for n in each.shape)
+            set_shape(each, tuple(extents.get(n, n) for n in each.shape))
             kind: Any = type(each)
             each.__class__ = _read_late(kind)
         return optimizer, variable, slots
@@ -202,14 +214,14 @@ def optimizer_config(optimizer: Any) -> dict[str, Any]:
     """
     import keras
 
-    rate = getattr(optimizer, "_learning_rate", None)
+    rate = rate_of(optimizer)
     if rate is None or isinstance(rate, (float, keras.Variable)):
         return dict(optimizer.get_config())
-    object.__setattr__(optimizer, "_learning_rate", 1.0)
+    set_rate(optimizer, 1.0)
     try:
         return {**optimizer.get_config(), "learning_rate": 1.0}
     finally:
-        object.__setattr__(optimizer, "_learning_rate", rate)
+        set_rate(optimizer, rate)
 
 
 def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:
@@ -228,7 +240,7 @@ def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:
     for attribute, value in vars(optimizer).items():
         name = attribute.lstrip("_")
         if isinstance(value, dict) and value:  # by the variables' paths, as in Muon up to Keras 3.14
-            value = [value.get(variable.path) for variable in optimizer._trainable_variables]
+            value = [value.get(variable.path) for variable in updated_variables(optimizer)]
         if isinstance(value, keras.Variable) and name not in ("iterations", "learning_rate"):
             slots[name] = [value] * count
         elif isinstance(value, list) and attribute not in _NO_SLOTS and len(value) == count:
@@ -314,10 +326,8 @@ def _squared_as(gradient: tf.Tensor, square: tf.Tensor | None) -> Iterator[None]
     if square is None:
         yield
         return
-    import keras
-
     own_square: Any = lambda own: lambda x: tf.cast(square, x.dtype) if x is gradient else own(x)  # noqa: E731
-    with replaced(sys.modules[f"{keras.__name__}.src.ops"], "square", own_square):
+    with replaced(keras_operations, "square", own_square):
         yield
 
 
@@ -332,7 +342,7 @@ def _scaled(tensor: Tensor, factor: tf.Tensor | float) -> Tensor:
 def _named(variable: Any, live: Any) -> Any:
     """Give a variable the names of another, by which optimizers tell variables apart."""
     if live is not None:
-        variable._name, variable._path = live.name, live.path
+        name_as(variable, live)
     return variable
 
 
@@ -354,29 +364,4 @@ def _read_late(kind: Any) -> Any:
     return type(kind.__name__, (kind,), members)
 
 
-@functools.cache
-def _stateless(kind: Any) -> Any:
-    """Return a subclass of a Keras optimizer whose assignments go through Keras variables, not through those of TensorFlow.
-
-    Raises
-    ------
-    UnsupportedError
-        If the class is no optimizer of Keras.
-    """
-    from keras.src.backend.tensorflow.optimizer import TFOptimizer
-    from keras.src.optimizers.base_optimizer import BaseOptimizer
-
-    if not issubclass(kind, BaseOptimizer):
-        raise UnsupportedError(f"{kind.__name__} is no Keras optimizer; give one of keras.optimizers")
-    members: dict[str, Any] = {
-        name: getattr(BaseOptimizer, name) for name in _OVERRIDDEN if getattr(kind, name) is getattr(TFOptimizer, name, None)
-    }
-
-    def stepped(self: Any, _: Any, grads_and_vars: Any, learning_rate: Any) -> None:
-        for (gradient, _), variable in zip(grads_and_vars, self._trainable_variables):
-            self.update_step(gradient, variable, learning_rate)
-
-    members["_distributed_tf_update_step"] = stepped
-    members["_all_reduce_sum_gradients"] = lambda self, grads_and_vars: grads_and_vars
-    members["_get_current_learning_rate"] = lambda self: kind._get_current_learning_rate(self) if self.fed_rate is None else self.fed_rate  # type: ignore[attr-defined]
-    return type(kind.__name__, (kind,), members)
+_stateless = functools.cache(stateless_optimizer)

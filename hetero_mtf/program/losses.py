@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.keras_reading.present_tensors import compared_by_elements
+from hetero_mtf.keras_reading.private_names import LossFunctionWrapper, logits_of, set_logits, set_mask
 from hetero_mtf.mesh.batch_parts import Fed, import_batch
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute
@@ -60,7 +61,6 @@ def read_loss(loss: Any) -> Any:
 def _loss_of_function(function: Any) -> Any:
     """Return the Keras loss object of a loss function: the class of one of `keras.losses`, or one around a function of the user's own."""
     import keras
-    from keras.src.losses.losses import LossFunctionWrapper
 
     for name in SAMPLEWISE_LOSSES:
         loss = getattr(keras.losses, name)
@@ -182,9 +182,9 @@ def _with_mask(value: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
     if mask is None:
         return value
     carrying = tf.identity(value)
-    carrying._keras_mask = mask
-    if hasattr(value, "_keras_logits"):
-        carrying._keras_logits = value._keras_logits
+    set_mask(carrying, mask)
+    if logits_of(value) is not None:
+        set_logits(carrying, logits_of(value))
     return carrying
 
 

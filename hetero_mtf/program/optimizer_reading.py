@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.keras_reading.private_names import excludes_from_decay, optimizer_map, rate_of, set_rate
 from hetero_mtf.mesh.framework_versions import check_frameworks
 from hetero_mtf.program.keras_rule import KerasSteps, optimizer_config
 from hetero_mtf.program.loss_scale import LossScaling
@@ -61,8 +62,7 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
     name = type(given).__name__
     config, copied = _copied(given)
     own = getattr(keras.optimizers, name, None) is type(given) and name in FUSED
-    excluded = getattr(given, "_exclude_from_weight_decay", None) or getattr(given, "_exclude_from_weight_decay_pattern", None)
-    if not own or excluded or not fused or any(config.get(option) for option in _NOT_FUSED):
+    if not own or excludes_from_decay(given) or not fused or any(config.get(option) for option in _NOT_FUSED):
         return KerasRule(config, {}, KerasSteps(given)), copied
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
     cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
@@ -74,11 +74,11 @@ def _several(optimizer: Any, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
     """Return the rule of a MultiOptimizer, and a copy of it."""
     import keras
 
-    if not isinstance(optimizer._optimizer_map, keras.optimizers.OptimizerMap):
+    if not isinstance(optimizer_map(optimizer), keras.optimizers.OptimizerMap):
         raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function; give a keras.optimizers.OptimizerMap")
     _, copied = _copied(optimizer)
     rules = [read_optimizer(each, dtype, fused)[0] for each in copied.optimizers]
-    return SeveralRules(rules, lambda live: copied.optimizers.index(copied._optimizer_map(live))), copied
+    return SeveralRules(rules, lambda live: copied.optimizers.index(optimizer_map(copied)(live))), copied
 
 
 def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
@@ -104,5 +104,5 @@ def _with_its_rate(optimizer: Any) -> tuple[dict[str, Any], Any]:
         said = " ".join(str(fault).split())[:120]
         wrong = f"the optimizer {type(optimizer).__name__} has options that Keras cannot copy ({said})"
         raise UnsupportedError(f"{wrong}; give its class a get_config that returns them") from fault
-    copied._learning_rate = optimizer._learning_rate
+    set_rate(copied, rate_of(optimizer))
     return config, copied

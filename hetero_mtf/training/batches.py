@@ -10,7 +10,7 @@ from hetero_mtf.data.batch import Batch
 from hetero_mtf.data.form import Form
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.records import Layer, LayerGraph
-from hetero_mtf.keras_reading.reader import Wiring
+from hetero_mtf.keras_reading.wiring import Wiring
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.losses import WITH_CLASS_NUMBERS, is_samplewise, loss_elements
 from hetero_mtf.program.objective import Objective

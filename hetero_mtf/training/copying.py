@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hetero_mtf.keras_reading.following import FOLLOWED
-from hetero_mtf.keras_reading.live import is_layer, layers_in, named_weights
-from hetero_mtf.keras_reading.live_level import TRACED, functional_of
+from hetero_mtf.keras_reading.graph_of_calls import TRACED, functional_of
+from hetero_mtf.keras_reading.operations import is_layer, layers_in, named_weights
+from hetero_mtf.keras_reading.private_names import TRACKED, WIRING
 
-_WIRING = ("_inbound_nodes", "_outbound_nodes")
 _DROPPED = (TRACED, FOLLOWED)
 
 
@@ -80,11 +80,9 @@ def _adds_later(layer: Any, copied: Any) -> bool:
 
 def _in_memory(layer: Any) -> Any:
     """Return a deep copy of a layer apart from the calls that it is part of."""
-    from keras.src.utils import tracking
-
     reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {type(each): _reduced for each in layers_in(layer)}
     reducers[types.ModuleType] = lambda module: (importlib.import_module, (module.__name__,))
-    reducers.update({tracking.TrackedList: _held, tracking.TrackedDict: _held, tracking.TrackedSet: _held})
+    reducers.update(dict.fromkeys(TRACKED, _held))
     before = {kind: copyreg.dispatch_table.get(kind) for kind in reducers}
     try:
         copyreg.dispatch_table.update(reducers)
@@ -110,5 +108,5 @@ def _filled(kind: Any, plain: Any, items: Any, tracker: Any) -> Any:
 
 
 def _reduced(layer: Any) -> tuple[Any, ...]:
-    state = {key: ([] if key in _WIRING else value) for key, value in layer.__dict__.items() if key not in _DROPPED}
+    state = {key: ([] if key in WIRING else value) for key, value in layer.__dict__.items() if key not in _DROPPED}
     return copyreg.__newobj__, (type(layer),), state  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from hetero_mtf.data.source import BatchSource, checked_steps
 from hetero_mtf.errors import DataError, PlanError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import leaves_of
+from hetero_mtf.keras_reading.private_names import compiled_with
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.loop import Refinement
@@ -48,15 +49,16 @@ def settings_of(model: Any, given: Settings, added: bool = False) -> Settings:
     if compiled and loss is None:
         loss = getattr(model, "loss", None)
         loss_weights = (
-            getattr(model._compile_loss, "_user_loss_weights", None) if loss_weights is None and loss is not None else loss_weights
+            compiled_with(model)[0] if loss_weights is None and loss is not None else loss_weights
         )
     if loss is None and not added:
         raise UnsupportedError("there is no loss to train by; compile the model with one, or give loss")
     if compiled and optimizer is None:
         optimizer = model.optimizer
-    kept = getattr(model, "_compile_metrics", None) if compiled else None
-    metrics = getattr(kept, "_user_metrics", None) if metrics is None else metrics
-    weighted_metrics = getattr(kept, "_user_weighted_metrics", None) if weighted_metrics is None else weighted_metrics
+    if compiled:
+        _, own, own_weighted = compiled_with(model)
+        metrics = own if metrics is None else metrics
+        weighted_metrics = own_weighted if weighted_metrics is None else weighted_metrics
     optimizer = "sgd" if optimizer is None else optimizer
     return Settings(optimizer, loss, loss_weights, () if metrics is None else metrics, () if weighted_metrics is None else weighted_metrics)
 

@@ -20,6 +20,7 @@ import tensorflow as tf
 from scipy import ndimage
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.keras_reading.private_names import logits_of
 
 _POOLS = ("Pooling", "UpSampling", "Padding", "Cropping")  # in names of layers whose output is no map of their own
 
@@ -79,7 +80,7 @@ class GradCam:
 
     def _unsquashed(self, outputs: Any) -> Any:
         """Return the logits of softmax or sigmoid, which Keras keeps beside its output for losses."""
-        return outputs._keras_logits if self._activation in ("softmax", "sigmoid") else outputs
+        return logits_of(outputs) if self._activation in ("softmax", "sigmoid") else outputs
 
     def _score(self, scores: Any, number: int) -> Any:
         """Return the score of a class; one output serves two classes."""

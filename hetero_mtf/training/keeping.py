@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hetero_mtf.errors import CheckpointError
+from hetero_mtf.keras_reading.private_names import Functional, input_structure
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.loss_scale import LossScale
 from hetero_mtf.training.checkpoint import State, check_name, check_state, fitting_values, load_state, save_state
@@ -145,6 +146,6 @@ def _write_onnx(model: Any, path: str) -> None:
     """Write a Keras model as ONNX, called before on zeros: Keras refuses one that never was."""
     import keras
 
-    inputs = getattr(model, "_inputs_struct", model.inputs)
+    inputs = input_structure(model) if isinstance(model, Functional) else model.inputs
     model(keras.tree.map_structure(lambda tensor: keras.ops.zeros((1, *tensor.shape[1:]), tensor.dtype), inputs))
     model.export(path, format="onnx", verbose=False)

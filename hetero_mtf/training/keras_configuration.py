@@ -16,7 +16,8 @@ from typing import Any
 from hetero_mtf.errors import CheckpointError, HeteroError
 from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.keras_reading.layer_graph import configured_graph, layer_graph
+from hetero_mtf.keras_reading.configured_graph import configured_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.layers.catalogue import OWN_KINDS
 from hetero_mtf.training.checkpoint import State, value_faults
 from hetero_mtf.units import value_text

@@ -13,8 +13,9 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.keras_reading.keras_call import weights_of
-from hetero_mtf.keras_reading.live import LiveCall
-from hetero_mtf.keras_reading.reader import read_wiring
+from hetero_mtf.keras_reading.live_call import LiveCall
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
+from hetero_mtf.keras_reading.private_names import added_gradients, rate_of, set_mask, steps_of, updated_variables
 from hetero_mtf.layers.elementwise.masked import MASKED
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.program.keras_rule import slot_lists
@@ -91,7 +92,7 @@ class KerasSide:
 
         optimizers = self._optimizers
         schedules = keras.optimizers.schedules.LearningRateSchedule
-        if any(isinstance(optimizer._learning_rate, schedules) for optimizer in optimizers):
+        if any(isinstance(rate_of(optimizer), schedules) for optimizer in optimizers):
             self._set_step(step)  # which they look at
         rates = tuple(float(np.asarray(optimizer.learning_rate)) for optimizer in optimizers)
         return rates if len(optimizers) > 1 else rates[0]
@@ -103,7 +104,7 @@ class KerasSide:
 
     def _set_step(self, step: int) -> None:
         for optimizer in (self.model.optimizer, *self._optimizers):
-            optimizer._iterations.assign(step)
+            steps_of(optimizer).assign(step)
 
     def reset_metrics(self) -> None:
         """Reset all metrics, also those that were updated elsewhere before and that are not yet part of the Keras model."""
@@ -193,7 +194,7 @@ def masked_predictions(graph: LayerGraph, outputs: Sequence[Any]) -> list[Any]:
     masked = [number for number, index in enumerate(graph.outputs) if graph.layers[index].kind == MASKED]
     for number, mask in zip(masked, outputs[count:], strict=True):
         predictions[number] = keras.ops.convert_to_tensor(predictions[number])
-        predictions[number]._keras_mask = keras.ops.convert_to_tensor(mask)
+        set_mask(predictions[number], keras.ops.convert_to_tensor(mask))
     return predictions
 
 
@@ -214,8 +215,8 @@ def trained_state(model: Any, graph: LayerGraph, optimizer: Any, function: Any =
     given: Any = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
     optimizers = list(getattr(given, "optimizers", [given]))
     live = _variables(model if function is None else function, graph)
-    trained = {id(variable) for each in optimizers if each.built for variable in each._trainable_variables}
-    steps = int(np.asarray(given._iterations)) if given.built else 0
+    trained = {id(variable) for each in optimizers if each.built for variable in updated_variables(each)}
+    steps = int(np.asarray(steps_of(given))) if given.built else 0
     if not steps or not trained >= {id(variable) for variable in model.trainable_variables}:
         return {}, 0
     return {key: np.array(slot) for key, slot in _slots_of(optimizers, _trained_among(model, live)).items()}, steps
@@ -253,10 +254,10 @@ def _slots_of(optimizers: Sequence[Any], live: Mapping[str, Any]) -> dict[str, A
     """
     keys, slots = {id(variable): key for key, variable in live.items()}, {}
     for each in optimizers:
-        own = each._trainable_variables if each.built else []
+        own = updated_variables(each) if each.built else []
         lists = slot_lists(each, len(own))
         if each.gradient_accumulation_steps and own:
-            lists["accumulated"] = each._accumulated_gradients
+            lists["accumulated"] = added_gradients(each)
         held = ((variable, name, slot) for name, of in lists.items() for variable, slot in zip(own, of) if id(variable) in keys)
         slots.update({slot_key(keys[id(variable)], name): slot for variable, name, slot in held if slot is not None})
     return slots

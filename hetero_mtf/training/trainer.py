@@ -10,7 +10,7 @@ from typing import Any
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.reader import read_wiring
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 from hetero_mtf.layers.fallback.kind import layers_that_add_losses
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile

@@ -9,7 +9,7 @@ import pytest
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.call_order import call_order
-from hetero_mtf.keras_reading.reader import read_wiring
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 
 L = keras.layers
 

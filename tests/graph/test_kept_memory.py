@@ -9,7 +9,7 @@ import keras
 import pytest
 
 from hetero_mtf.keras_reading.kept_memory import kept_elements
-from hetero_mtf.keras_reading.live import LiveCall
+from hetero_mtf.keras_reading.live_call import LiveCall
 
 L = keras.layers
 

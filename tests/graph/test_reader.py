@@ -10,7 +10,8 @@ import pytest
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.reader import read_configuration, read_wiring
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
+from hetero_mtf.keras_reading.wiring_reader import read_configuration
 
 L = keras.layers
 

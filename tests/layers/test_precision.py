@@ -11,7 +11,8 @@ import pytest
 
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.keras_reading.layer_graph import configured_graph, layer_graph
+from hetero_mtf.keras_reading.configured_graph import configured_graph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.layers.half_precision import casts_weights, gradient_bytes, sums_in, widens
 from tests.older_keras import needs_keras
 

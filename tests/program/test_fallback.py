@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
+from hetero_mtf.keras_reading.graph_of_calls import traced
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.live_level import traced
 from hetero_mtf.layers.fallback.kind import OPTION, is_keras_call
 from tests.program import drawing
 from tests.program.fallback_nets import NETS, RANDOM, SLICED

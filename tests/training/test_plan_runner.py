@@ -9,7 +9,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.reader import read_wiring
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import read_objective
 from hetero_mtf.program.optimizer_reading import read_optimizer

@@ -36,6 +36,7 @@ def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> A
     """
     import keras
 
+    from hetero_mtf.keras_reading.operations import layers_in
     from hetero_mtf.program.loss_scale import SCALED_POLICY
     from hetero_mtf.training.keras_configuration import built_model
 
@@ -43,7 +44,7 @@ def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> A
     keras.config.set_floatx(float_type(precision))
     keras.utils.set_random_seed(seed)
     model, graph = built_model(configuration, path)
-    weighted = (layer for layer in model._flatten_layers(include_self=False) if layer.weights and not hasattr(layer, "layers"))
+    weighted = (layer for layer in layers_in(model) if layer.weights and not hasattr(layer, "layers"))
     policies = sorted({layer.dtype_policy.name for layer in weighted} or {graph.dtype})
     if precision not in (None, *policies):
         own = ", ".join(policies)

@@ -128,7 +128,7 @@ def check_targets(data: LabelledData, model: Any, graph: LayerGraph, choice: Obj
     """
     from hetero_mtf.data.batch import check_batch
     from hetero_mtf.data.dataset import Dataset
-    from hetero_mtf.keras_reading.reader import read_wiring
+    from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
     from hetero_mtf.program.objective import read_objective
     from hetero_mtf.training.batches import feed
 

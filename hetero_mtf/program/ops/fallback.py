@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import math
 import random
-import sys
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,9 +17,11 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError, UnsupportedError
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.keras_reading.live import MASK_OUTPUT, LiveCall, hidden_state, is_layer, is_seed, layers_in, named_weights, seed_states
+from hetero_mtf.keras_reading.live_call import MASK_OUTPUT, LiveCall
+from hetero_mtf.keras_reading.operations import hidden_state, is_layer, is_seed, layers_in, named_weights, seed_states
 from hetero_mtf.keras_reading.placeholder_call import call_on_placeholders
 from hetero_mtf.keras_reading.present_tensors import compared_by_elements, present_tensors
+from hetero_mtf.keras_reading.private_names import keras_operations, logits_of, mask_of, set_mask, table_of
 from hetero_mtf.keras_reading.random_draws import draws_of_full_batch
 from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.layers.fallback.kind import OPTION
@@ -196,7 +197,7 @@ class _Call:
                 )
         outputs = [self._batched(p, y)]
         if self.logits:
-            outputs.append(self._batched(p, getattr(y, "_keras_logits", y)))
+            outputs.append(self._batched(p, y if logits_of(y) is None else logits_of(y)))
         outputs += [tf.stop_gradient(tf.cast(scope.get_current_value(weights[name]), values[name].dtype)) for name in self.written]
         if self.losses:
             added = [tf.cast(tf.reduce_sum(loss), self.loss_dtype) for loss in scope.losses]
@@ -230,7 +231,7 @@ class _Call:
 
         args, kwargs = self._arguments(tensors)
         first = args[0] if args else next(iter(kwargs.values()))
-        before = keras.tree.map_structure(lambda tensor: getattr(tensor, "_keras_mask", None), first)
+        before = keras.tree.map_structure(mask_of, first)
         mask = keras.tree.flatten(self.call.operation.compute_mask(first, before))[0]
         if mask is None:
             raise UnsupportedError(f"layer {self.layer} gives no mask here, and did when the model was made; build the model again")
@@ -242,7 +243,7 @@ class _Call:
         shaped = [self._as_read(tensor, symbol) for tensor, symbol in zip(tensors, symbols)]
         for tensor, mask in zip(shaped, self.call.masked):
             if mask is not None:
-                tensor._keras_mask = tensors[len(symbols) + mask]
+                set_mask(tensor, tensors[len(symbols) + mask])
         given = {id(symbol): tensor for symbol, tensor in zip(symbols, shaped)}
         args, kwargs = node.arguments.convert(lambda leaf: given[id(leaf)] if id(leaf) in given else _constant(leaf))
         return args, kwargs
@@ -280,7 +281,7 @@ def _tables(call: LiveCall) -> list[str]:
     import keras
 
     inner = [layer for layer in layers_in(call.operation) if isinstance(layer, keras.layers.Embedding) and layer.built]
-    tables = {id(layer._embeddings) for layer in inner if layer.embeddings_regularizer is None and not layer.lora_enabled}
+    tables = {id(table_of(layer)) for layer in inner if layer.embeddings_regularizer is None and not layer.lora_enabled}
     of_samples: dict[int, bool] = {}
 
     def note(own: Callable[..., Any], x: Any, indices: Any, axis: Any) -> Any:
@@ -299,12 +300,10 @@ def _looking_up(tables: Collection[int], instead: Callable[..., Any]) -> Iterato
     if not tables:
         yield
         return
-    import keras
-
     def taking(own: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, indices, axis=None: instead(own, x, indices, axis) if axis == 0 and id(x) in tables else own(x, indices, axis)
 
-    with replaced(sys.modules[f"{keras.__name__}.src.ops"], "take", taking):
+    with replaced(keras_operations, "take", taking):
         yield
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hetero_mtf.graph.structure import leaves_of, map_leaves
+from hetero_mtf.keras_reading.graph_of_calls import functional_of, input_name
 from hetero_mtf.keras_reading.keras_call import holds_table
-from hetero_mtf.keras_reading.live_level import functional_of
+from hetero_mtf.keras_reading.private_names import calls_in, input_structure, output_structure
 
 
 class Divided(NamedTuple):
@@ -40,7 +41,7 @@ def divided(model: Any) -> Divided:
     function = functional_of(model)
     if function is None:
         return undivided
-    nodes = [node for depth in sorted(function._nodes_by_depth, reverse=True) for node in function._nodes_by_depth[depth]]
+    nodes = calls_in(function)
     node_of = {id(symbol): node for node in nodes for symbol in node.outputs}
     first: set[int] = set()
     for node in reversed(nodes):
@@ -54,10 +55,10 @@ def divided(model: Any) -> Divided:
     read = {id(symbol): symbol for node in others for symbol in node.arguments.keras_tensors}
     inside = {id(symbol) for node in others for symbol in node.outputs}
     cut = [symbol for place, symbol in read.items() if place not in inside]
-    if any(id(symbol) not in inside for symbol in leaves_of(function._outputs_struct)):
+    if any(id(symbol) not in inside for symbol in leaves_of(output_structure(function))):
         return undivided
-    lookup = keras.Model(function._inputs_struct, cut)
-    rest = _called_again(others, cut, function._outputs_struct)
+    lookup = keras.Model(input_structure(function), cut)
+    rest = _called_again(others, cut, output_structure(function))
 
     def arrays(x: Any) -> Any:
         tensors = map_leaves(x, keras.ops.convert_to_tensor)
@@ -80,7 +81,7 @@ def _called_again(nodes: Sequence[Any], given: Sequence[Any], outputs: Any) -> A
     """
     import keras
 
-    names = [symbol._keras_history.operation.name for symbol in given]
+    names = [input_name(symbol) for symbol in given]
     names = [name if names.count(name) == 1 else f"{name}_{at}" for at, name in enumerate(names)]
     inputs = [keras.Input(tuple(symbol.shape[1:]), dtype=symbol.dtype, name=name) for symbol, name in zip(given, names, strict=True)]
     tensors = {id(symbol): tensor for symbol, tensor in zip(given, inputs, strict=True)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.keras_reading.graph_of_calls import has_open_extents
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.live_level import has_open_extents
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.training.batches import checked_seed

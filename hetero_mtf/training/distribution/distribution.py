@@ -12,6 +12,7 @@ from typing import Any
 from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.keras_reading.private_names import build_with, compile_loss, compile_metrics
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.client_layers import divided
@@ -166,7 +167,7 @@ class Distribution(KerasLoops):
             if self._own_step:
                 self._step = followed_step(self._model, data)  # which builds the model, too
             elif not self._model.built:
-                self._model._symbolic_build(data_batch=symbolic_batch(data))
+                build_with(self._model, symbolic_batch(data))
             state = random.getstate()  # which Keras draws the seeds of new layers from
             try:
                 with contextlib.nullcontext() if self._step is None else self._step.alone():
@@ -219,7 +220,7 @@ class Distribution(KerasLoops):
     def _note_compilation(self) -> None:
         """Forget the trainer where the model was compiled again; its plan is kept, so that nothing is measured again."""
         model = self._model
-        compiled = (model.optimizer, model._compile_loss, model._compile_metrics)
+        compiled = (model.optimizer, compile_loss(model), compile_metrics(model))
         if self._trainer is not None and any(mine is not now for mine, now in zip(self._compiled, compiled, strict=True)):
             self._plan, self._plan_is_kept = self.plan, True
             self._close()

@@ -10,9 +10,9 @@ import numpy as np
 from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.keras_reading.following import traced_with
+from hetero_mtf.keras_reading.graph_of_calls import input_shapes
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.live_level import input_shapes
-from hetero_mtf.keras_reading.reader import read_wiring
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 from hetero_mtf.training.batches import of_rank
 
 GRAPHS = 16  # most that are kept, the least recently used one is dropped

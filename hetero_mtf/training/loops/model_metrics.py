@@ -9,6 +9,7 @@ import numpy as np
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure
+from hetero_mtf.keras_reading.private_names import build_with, compile_loss, compile_metrics, loss_tracker
 from hetero_mtf.program.batch_arrays import Result
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.training.keras_side import masked_predictions
@@ -56,7 +57,7 @@ class ModelMetrics:
 
         self._model, self._graph, self._outputs, self._objective = model, graph, outputs, objective
         self._own = type(model).compute_metrics is not keras.Model.compute_metrics
-        self.needs_outputs = self._own or model._compile_metrics is not None
+        self.needs_outputs = self._own or compile_metrics(model) is not None
         self._updating = False
         self._functions: dict[Any, Any] = {}  # by the form of what is counted, and whether its samples have the first shapes
         self._updates: dict[Any, int] = {}  # number of those that were counted without a function, by the same
@@ -69,9 +70,9 @@ class ModelMetrics:
         ----------
         data : (x, y, sample_weight) of a batch.
         """
-        parts = (self._model._compile_metrics, self._model._compile_loss)
+        parts = (compile_metrics(self._model), compile_loss(self._model))
         if any(part is not None and not part.built for part in parts):
-            self._model._symbolic_build(data_batch=symbolic_batch(data))
+            build_with(self._model, symbolic_batch(data))
 
     def update(self, data: Any, size: int, step_result: Result, graph: LayerGraph | None = None) -> dict[str, Any]:
         """Count a batch and return the logs so far: name -> tensor, or what else the result of a metric is.
@@ -137,7 +138,8 @@ class ModelMetrics:
         import tensorflow as tf
 
         model = self._model
-        model._loss_tracker.update_state(tf.cast(numbers[0], model._loss_tracker.dtype), sample_weight=size)
+        shown = loss_tracker(model)
+        shown.update_state(tf.cast(numbers[0], shown.dtype), sample_weight=size)
         trackers = _trackers(model)
         for at, tracker in zip(self._places(trackers), trackers, strict=True):
             tracker.update_state(tf.cast(numbers[1 + at], tracker.dtype), sample_weight=size)
@@ -160,4 +162,5 @@ class ModelMetrics:
 
 def _trackers(model: Any) -> list[Any]:
     """Return the trackers of the losses of a model's outputs."""
-    return [] if model._compile_loss is None else list(model._compile_loss.metrics)
+    loss = compile_loss(model)
+    return [] if loss is None else list(loss.metrics)

@@ -7,6 +7,7 @@ from typing import Any
 
 from hetero_mtf.data.batch import Batch
 from hetero_mtf.data.source import BatchSource
+from hetero_mtf.keras_reading.private_names import DataAdapter
 
 
 class SourceBatches:
@@ -59,8 +60,6 @@ def source_adapter(source: BatchSource, again: bool = False, left: bool = False)
     again : whether each pass begins at the beginning of the source, rather than where the one before ended.
     left : whether the number of batches is that of the rest of the present epoch, rather than of a full one.
     """
-    from keras.src.trainers.data_adapters.data_adapter import DataAdapter  # Keras's loops take one as it is
-
     class SourceAdapter(DataAdapter):  # type: ignore[misc]
         def __init__(self) -> None:
             self.source = source

@@ -14,6 +14,7 @@ from typing import Any
 from hetero_mtf.data.batch import Batch, add_class_weight, check_batch
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import NotFiniteError
+from hetero_mtf.keras_reading.private_names import begin_at, get_data_adapter
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE
 from hetero_mtf.training.finite import loss_fault
 from hetero_mtf.training.loops.callback_hooks import first_callback, last_callback, saves_between_batches
@@ -147,7 +148,7 @@ class TrainerLoops(KerasLoops):
             data |= {"validation_data": tested, "validation_freq": fit.every, "validation_steps": fit.steps}
         taken = given.taken(tests=False)
         listeners = self._listeners(fit.callbacks, fit.verbose, fit.epochs, given.steps or _count_of(taken), add_history=True)
-        model._initial_epoch = None
+        begin_at(model, None)
         with self._open(bool(fit.callbacks) or AVERAGE in trainer._rule.all_slots):  # Keras makes averages the weights at the end
             self._fitting, self._testing = True, tested
             try:
@@ -305,7 +306,7 @@ class TrainerLoops(KerasLoops):
     def after_begin(self) -> None:
         """Train for no epoch where a callback has stopped the training; Keras would train on one batch."""
         if self._model.stop_training:
-            self._model._initial_epoch = self._epochs
+            begin_at(self._model, self._epochs)
 
     def after_batch(self) -> None:
         """Leave the loop over batches where the loss is not finite, or where the epoch ends and Keras cannot know it."""
@@ -350,8 +351,6 @@ class TrainerLoops(KerasLoops):
 
 def _count_of(taken: Any) -> int | None:
     """Return the number of batches of what Keras's loops take, None where that is not known."""
-    from keras.src.trainers.data_adapters import get_data_adapter
-
     if hasattr(taken, "num_batches"):
         count = taken.num_batches
         return None if count is None else int(count)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import hetero_mtf as hm
-from hetero_mtf.keras_reading.reader import read_wiring
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 from tests.program.oracle import worst_error
 
 L = keras.layers

@@ -13,8 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.keras_reading.live import is_symbol
-from hetero_mtf.keras_reading.live_level import functional_of
+from hetero_mtf.keras_reading.graph_of_calls import functional_of
+from hetero_mtf.keras_reading.operations import is_symbol, layers_in
+from hetero_mtf.keras_reading.private_names import (
+    Dispatcher,
+    compile_loss,
+    compile_metrics,
+    inner_layers,
+    input_structure,
+    loss_tracker,
+    mask_of,
+    may_train_otherwise,
+    own_metrics,
+    remove_dispatcher,
+    set_dense,
+)
 from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.training.distribution.own_step.wrappers import wrappers
 
@@ -90,11 +103,10 @@ class Recorder:
         """Take symbolic tensors everywhere while the context is open."""
         import keras
         import tensorflow as tf
-        from tensorflow.python.util import dispatch
 
         recorder = self
 
-        class Functions(dispatch.GlobalOpDispatcher):  # type: ignore[misc]
+        class Functions(Dispatcher):  # type: ignore[misc]
             def handle(self, op: Any, args: Any, kwargs: Any) -> Any:
                 if not any(is_symbol(leaf) for leaf in keras.tree.flatten((args, kwargs))):
                     return self.NOT_SUPPORTED
@@ -127,7 +139,7 @@ class Recorder:
                 watch(metric)
             patched(replaced(keras.metrics.Metric, "__init__", lambda own: _followed_by(own, watch)))  # of the losses of outputs, now
             functions.register()
-            stack.callback(dispatch._GLOBAL_DISPATCHERS.remove, functions)
+            stack.callback(remove_dispatcher, functions)
             yield
 
     def _function(self, own: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,8 +154,9 @@ class Recorder:
 
     def _metrics(self) -> list[Any]:
         model = self._model
-        held = [model._loss_tracker, model._compile_metrics, *(model._compile_loss.metrics if model._compile_loss is not None else ())]
-        held += [*model._metrics, *(metric for layer in model._flatten_layers() for metric in getattr(layer, "_metrics", ()))]
+        loss = compile_loss(model)
+        held = [loss_tracker(model), compile_metrics(model), *(() if loss is None else loss.metrics)]
+        held += [metric for layer in inner_layers(model) for metric in own_metrics(layer)]
         return list({id(metric): metric for metric in held if metric is not None}.values())
 
     def _update(self, metric: Any) -> Callable[..., None]:
@@ -189,9 +202,10 @@ class Recorder:
 
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         model = given["self"]
-        parts = [keras.ops.sum(loss) for loss in self.added]
-        if model._compile_loss is not None:
-            parts.insert(0, model._compile_loss(given.get("y"), given["y_pred"], given.get("sample_weight")))
+        parts = [keras.ops.sum(each) for each in self.added]
+        loss = compile_loss(model)
+        if loss is not None:
+            parts.insert(0, loss(given.get("y"), given["y_pred"], given.get("sample_weight")))
         if not parts:
             raise UnsupportedError("there is no loss")
         value = sum(parts[1:], parts[0])
@@ -204,7 +218,7 @@ class Recorder:
         layer = wrappers().computed(function, args, kwargs)
         tensors = [leaf for leaf in keras.tree.flatten((list(args), dict(kwargs))) if is_symbol(leaf)]
         for tensor in tensors:
-            tensor._sparse = False  # Keras takes the product with a number for sparse; batches are dense here
+            set_dense(tensor)  # as batches are here
         inside, self._inside = self._inside, True
         try:
             return layer(tensors)
@@ -218,7 +232,7 @@ class Recorder:
         leaves = keras.tree.flatten((given, kwargs))
         if self._inside or not any(is_symbol(leaf) for leaf in leaves):
             return own(*args, **kwargs)
-        if any(getattr(leaf, "_keras_mask", None) is not None for leaf in leaves):
+        if any(mask_of(leaf) is not None for leaf in leaves):
             raise UnsupportedError("its loss is given predictions with a mask")
         return self._computed(loss, given, {key: value for key, value in kwargs.items() if value is not None})
 
@@ -245,7 +259,7 @@ class Recorder:
         """Return what the call of a subclassed model, or of a layer that updates metrics, gives, its operations followed."""
         before, self._training = self._training, training
         try:
-            if getattr(model, "_call_has_training_arg", False) and training is not None:
+            if training is not None and may_train_otherwise(model):
                 options = {**options, "training": training}
             return model.call(*given, **options)
         finally:
@@ -257,7 +271,7 @@ def _of_its_ranks(layer: Any, given: Sequence[Any]) -> list[Any]:
     import keras
 
     function = functional_of_built(layer) if isinstance(layer, keras.Model) and layer.built else None
-    inputs = [] if function is None else keras.tree.flatten(functional_of(function)._inputs_struct)  # type: ignore[union-attr]
+    inputs = [] if function is None else keras.tree.flatten(input_structure(functional_of(function)))
     leaves = keras.tree.flatten(list(given))
     if len(inputs) != len(leaves) or not all(is_symbol(leaf) for leaf in leaves):
         return list(given)
@@ -282,8 +296,8 @@ def holds_metrics(layer: Any) -> bool:
     """
     import keras
 
-    inner = layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ()
-    return any(not isinstance(each, keras.Model) and getattr(each, "_metrics", None) for each in inner)
+    inner = layers_in(layer)
+    return any(not isinstance(each, keras.Model) and own_metrics(each) for each in inner)
 
 
 def functional_of_built(model: Any) -> Any | None:
@@ -309,11 +323,11 @@ def depends_on_training(layer: Any) -> bool:
     """
     import keras
 
-    for each in layer._flatten_layers() if hasattr(layer, "_flatten_layers") else ():
+    for each in layers_in(layer):
         plain = isinstance(each, keras.Model) and functional_of_built(each) is not None
         known = type(each).__module__.startswith("keras.") and type(each).__name__ in _SAME_IN_BOTH
         same = known and not any(getattr(each, name, 0.0) for name in _DRAWN)
-        if not plain and not same and getattr(each, "_call_has_training_arg", True):
+        if not plain and not same and may_train_otherwise(each):
             return True
     return False
 

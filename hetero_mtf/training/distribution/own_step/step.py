@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
-from hetero_mtf.keras_reading.live import is_symbol
+from hetero_mtf.keras_reading.operations import is_symbol
+from hetero_mtf.keras_reading.private_names import calls_of, source_of
 from hetero_mtf.training.distribution.own_step.recorder import MetricValue, Recorder, Update, holds_metrics
 from hetero_mtf.training.distribution.own_step.wrappers import wrappers
 
@@ -220,8 +221,8 @@ def _read_by(outputs: Sequence[Any], symbols: Sequence[Any]) -> tuple[int, ...]:
         if id(tensor) in seen:
             continue
         seen.add(id(tensor))
-        operation, index, _ = tensor._keras_history
-        node = operation._inbound_nodes[index]
+        operation, index, _ = source_of(tensor)
+        node = calls_of(operation)[index]
         if node.is_input:
             reached.add(id(tensor))
         left += node.arguments.keras_tensors

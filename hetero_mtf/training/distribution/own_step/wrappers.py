@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hetero_mtf.keras_reading.live import is_symbol
+from hetero_mtf.keras_reading.operations import is_symbol
 
 
 class _Tensor:

@@ -1,70 +1,34 @@
-"""Calls of Keras operations as they are in memory: what a layer without a description of its own is computed by.
-
-Nothing here imports Keras: a model in memory has imported it.
-"""
+"""What is asked of a Keras operation in memory: its class, its options, its weights and seeds, and a digest of what a call computes."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-import random
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import keras
+
+from hetero_mtf.keras_reading.live_call import LiveCall
+from hetero_mtf.keras_reading.private_names import inner_layers, shared_seed_state
+
 UNSAID = "options that it does not say"
-MASK_OUTPUT = -1  # stands for the mask of the first output
-
-
-@dataclasses.dataclass(frozen=True)
-class LiveCall:
-    """One output of one call of a Keras operation.
-
-    Parameters
-    ----------
-    operation : the keras.Operation, such as a layer.
-    node : the call's Keras node, which has its arguments.
-    output : which of its outputs, in the flat order; `MASK_OUTPUT` for the mask of the first.
-    batches : extents that stand for the batch: None, and that which the model's inputs were given.
-    masked : (inputs,) for each tensor among the arguments, which of the further inputs is its mask; None for no mask.
-    """
-
-    operation: Any
-    node: Any
-    output: int = 0
-    masked: tuple[int | None, ...] = ()
-    batches: frozenset[int | None] = frozenset({None})
-
-    def has_batch(self, symbol: Any) -> bool:
-        """Return whether the first dimension of a symbolic tensor is the batch."""
-        return bool(symbol.shape) and symbol.shape[0] in self.batches
-
-    @property
-    def symbol(self) -> Any:
-        """The symbolic tensor of this output, which has a shape and a dtype."""
-        return self.node.outputs[0]._keras_mask if self.output == MASK_OUTPUT else self.node.outputs[self.output]
-
-
-def keras_module() -> Any:
-    """Return Keras, which has been imported by whoever made a model."""
-    return sys.modules["keras"]
 
 
 def is_symbol(value: Any) -> bool:
     """Return whether a value is a symbolic tensor."""
-    return isinstance(value, keras_module().KerasTensor)
+    return isinstance(value, keras.KerasTensor)
 
 
 def is_layer(operation: Any) -> bool:
     """Return whether an operation is a layer, not a function such as `keras.ops.add`."""
-    return isinstance(operation, keras_module().layers.Layer)
+    return isinstance(operation, keras.layers.Layer)
 
 
 def class_of(operation: Any) -> str:
     """Return the name of an operation's class: that in `keras.layers`, its registered name, or its module and name."""
-    kind, keras = type(operation), keras_module()
+    kind = type(operation)
     exported = [name for name, other in vars(keras.layers).items() if other is kind]
     if exported:
         return kind.__name__ if kind.__name__ in exported else str(exported[0])
@@ -96,7 +60,7 @@ def call_digest(call: LiveCall) -> str:
 
 def layers_in(operation: Any) -> list[Any]:
     """Return a layer and all layers in it; nothing for an operation that is no layer."""
-    return list(operation._flatten_layers()) if is_layer(operation) else []
+    return inner_layers(operation) if is_layer(operation) else []
 
 
 def named_weights(operation: Any) -> dict[str, Any]:
@@ -118,11 +82,7 @@ def is_seed(variable: Any) -> bool:
 
 def seed_states(operation: Any) -> list[Any]:
     """Return the states of the random seeds that a call of an operation may draw by: its own, and at last the one that all share."""
-    drawn_from = random.getstate()  # where Keras makes it now, for its seed; the next model's initial weights are drawn from there too
-    with sys.modules["tensorflow.python.eager.context"].eager_mode():  # Keras makes it when it is first used, in no graph of ours
-        shared = sys.modules["keras.src.random.seed_generator"].global_seed_generator().state
-    random.setstate(drawn_from)
-    return [*(variable for variable in hidden_state(operation) if is_seed(variable)), shared]
+    return [*(variable for variable in hidden_state(operation) if is_seed(variable)), shared_seed_state()]
 
 
 def _is_simple(value: Any) -> bool:

@@ -45,10 +45,9 @@ def command(
 
     check_files(calibrate_files(model, reuse, output))
     print_start_line(cluster)
-    from hetero_mtf.commands.output.profile_report import profile_json, profile_text
-    from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
+    from hetero_mtf.commands.output.profile_report import print_profile_warnings, profile_json, profile_text
+    from hetero_mtf.commands.workload.first_plan import measure
     from hetero_mtf.commands.workload.model_file import load_model
-    from hetero_mtf.commands.workload.preparation import measure
     from hetero_mtf.planning.profile.profile import Profile
 
     earlier = None if reuse is None else Profile.load(reuse)

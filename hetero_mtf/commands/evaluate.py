@@ -64,7 +64,7 @@ def command(**options: Any) -> None:
     if is_volumes(request.data):
         evaluate_volumes(request)
         return
-    from hetero_mtf.commands.workload.restored import read_state, restored
+    from hetero_mtf.commands.workload.restored_trainer import read_state, restored
     from hetero_mtf.commands.workload.run_notes import read_notes
     from hetero_mtf.commands.workload.workload import load_workload
     from hetero_mtf.data.dataset import Dataset
@@ -98,8 +98,8 @@ def evaluate_volumes(request: EvaluateRequest) -> Scores:
         If something cannot be read or does not fit.
     """
     from hetero_mtf.commands.mri.volumes import table_of, trained_workload
-    from hetero_mtf.commands.workload.restored import read_state
-    from hetero_mtf.commands.workload.stored import load_stored
+    from hetero_mtf.commands.workload.data_record import load_stored
+    from hetero_mtf.commands.workload.restored_trainer import read_state
     from hetero_mtf.json_file import write_json
 
     table_of(request.data)  # a missing table is refused before the checkpoint is read
@@ -121,7 +121,7 @@ def evaluate_volumes(request: EvaluateRequest) -> Scores:
 
 def _report(request: EvaluateRequest, workload: Workload, state: State) -> ScoreReport:
     from hetero_mtf.commands.mri.score_report import part_report
-    from hetero_mtf.commands.workload.restored import restored
+    from hetero_mtf.commands.workload.restored_trainer import restored
 
     size = request.batch_size or (default_batch_size(request.data) if request.plan is None else None)
     with restored(request, workload.model, state, size, workload.loss) as trainer:

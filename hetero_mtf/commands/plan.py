@@ -23,7 +23,7 @@ from hetero_mtf.commands.options.shared import (
 )
 from hetero_mtf.commands.options.typed import refuse_unused
 from hetero_mtf.commands.options.what_if import parse_what_if, what_if_options
-from hetero_mtf.planning.plan.names import EARLIER_NAMES, GRADIENT_SYNCS
+from hetero_mtf.planning.names import EARLIER_NAMES, GRADIENT_SYNCS
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.plan.plan import Plan
@@ -121,7 +121,7 @@ def _planned(profile: Profile, what_if: WhatIf, asked: tuple[int | None, str, st
     ----------
     asked : batch size, strategy and gradient synchronisation.
     """
-    from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
+    from hetero_mtf.commands.output.profile_report import print_profile_warnings
     from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
     from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 
@@ -175,7 +175,7 @@ def _check_refinement(refine: bool, refine_time: float | None, runs: bool) -> No
 def _refined(profile_file: str, profile: Profile, plan: Plan, network: Any, cluster: str, limit_s: float | None) -> Plan:
     """Return the plan with the best measured step; the profile's file has the corrections afterwards."""
     from hetero_mtf.commands.options.shared import OptimizerChoice
-    from hetero_mtf.commands.workload.preparation import Prepared
+    from hetero_mtf.commands.workload.first_plan import Prepared
     from hetero_mtf.commands.workload.refining import refined
     from hetero_mtf.keras_reading.layer_graph import layer_graph
     from hetero_mtf.planning.memory.optimizer_slots import optimizer_name

@@ -68,7 +68,7 @@ def _predict_arrays(request: PredictRequest) -> None:
 
     path = check_source(request.source or "")
     from hetero_mtf.commands.workload.model_file import load_model
-    from hetero_mtf.commands.workload.restored import read_state, restored
+    from hetero_mtf.commands.workload.restored_trainer import read_state, restored
     from hetero_mtf.commands.workload.run_notes import read_notes
     from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 

@@ -17,15 +17,14 @@ from hetero_mtf.commands.options.objective import objective_options
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.typed import refuse_unused
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
-from hetero_mtf.planning.plan.names import EARLIER_NAMES
-from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
+from hetero_mtf.planning.names import EARLIER_NAMES, STALE_SCHEDULES
 from hetero_mtf.scratch_file import sole_writer
 
 if TYPE_CHECKING:
     from hetero_mtf.commands.process.interruption import StopRequest
-    from hetero_mtf.commands.workload.chosen import ChosenRun
-    from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
+    from hetero_mtf.commands.workload.first_plan import PlanRequest, Prepared
     from hetero_mtf.commands.workload.run_notes import RunNotes
+    from hetero_mtf.commands.workload.run_settings import ChosenRun
     from hetero_mtf.commands.workload.workload import Workload
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.report.measured import Measured
@@ -97,11 +96,11 @@ def command(**options: Any) -> None:
     before = _before(request)
     request = dataclasses.replace(request, seed=before.seed, precision=request.precision or before.notes.precision)
     workload = _workload(request)  # loads TensorFlow, after the data, which fail sooner
-    from hetero_mtf.commands.output.verdict import verdict_text
+    from hetero_mtf.commands.output.plan_report import verdict_text
     from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
-    from hetero_mtf.commands.workload.chosen import chosen_run
+    from hetero_mtf.commands.workload.first_plan import prepare
     from hetero_mtf.commands.workload.fit import check_watched
-    from hetero_mtf.commands.workload.preparation import prepare
+    from hetero_mtf.commands.workload.run_settings import chosen_run
 
     run = chosen_run(request, workload, before.notes)
     workload, choice = run.workload, run.optimizer
@@ -180,7 +179,7 @@ def _before(request: TrainRequest) -> _Before:
 
 
 def _plan_request(request: TrainRequest) -> PlanRequest:
-    from hetero_mtf.commands.workload.preparation import PlanRequest
+    from hetero_mtf.commands.workload.first_plan import PlanRequest
 
     default = default_batch_size(request.data) if request.plan is None and request.profile is None else None
     options = (request.strategy, request.batch_size or default, request.budget, request.run_file, request.allow_stale, request.collective)
@@ -193,7 +192,7 @@ def _workload(request: TrainRequest) -> Workload:
     if not is_volumes(request.data):
         return load_workload(request.model, request.model_arguments, request.precision, request.data, request.seed)
     from hetero_mtf.commands.mri.volumes import table_of, workload_to_train
-    from hetero_mtf.commands.workload.stored import load_stored
+    from hetero_mtf.commands.workload.data_record import load_stored
 
     table_of(request.data)
     before = None if request.resume is None else load_stored(request.resume)
@@ -254,8 +253,7 @@ def _train(
 
     `tested` is called with the trained network once it is tested; all folds but the first leave the plan out of what they print.
     """
-    from hetero_mtf.commands.output.plan_report import plan_report
-    from hetero_mtf.commands.output.plan_summary import plan_summary
+    from hetero_mtf.commands.output.plan_report import plan_report, plan_summary
     from hetero_mtf.commands.process.interruption import naming
     from hetero_mtf.commands.process.output_file import save_model
     from hetero_mtf.commands.workload.fit import fit

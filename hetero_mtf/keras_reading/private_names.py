@@ -1,8 +1,8 @@
 """Every private name of Keras and TensorFlow that this project leans on, each with why, and since when it is as it is used here.
 
 "all" stands for the supported versions, Keras 3.8 to 3.16 and TensorFlow 2.16 to 2.21: a name is as it is used here in the first and in
-the last of them. Nothing else here uses names of theirs that begin with an underscore or lie below `keras.src` or `tensorflow.python`, apart
-from `mesh.compat` and `mesh.collectives.nccl`: Mesh-TensorFlow is used without Keras, too.
+the last of them. Nothing else here uses names of theirs that begin with an underscore or lie below `keras.src` or `tensorflow.python`, but
+for `mesh.compat` and `mesh.collectives.nccl`: Mesh-TensorFlow is used without Keras, too.
 """
 
 from __future__ import annotations

@@ -42,29 +42,23 @@ from hetero_mtf.layers.reshaping.shape import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
-from hetero_mtf.layers.windowed.conv import Conv2D, Conv3D
-from hetero_mtf.layers.windowed.depthwise import DepthwiseConv2D, SeparableConv2D
+from hetero_mtf.layers.windowed.conv import Conv1D, Conv2D, Conv3D
+from hetero_mtf.layers.windowed.depthwise import DepthwiseConv1D, DepthwiseConv2D, SeparableConv1D, SeparableConv2D
 from hetero_mtf.layers.windowed.pool import (
+    AveragePooling1D,
     AveragePooling2D,
     AveragePooling3D,
+    GlobalAveragePooling1D,
     GlobalAveragePooling2D,
     GlobalAveragePooling3D,
+    GlobalMaxPooling1D,
     GlobalMaxPooling2D,
     GlobalMaxPooling3D,
+    MaxPooling1D,
     MaxPooling2D,
     MaxPooling3D,
 )
-from hetero_mtf.layers.windowed.steps import (
-    AveragePooling1D,
-    Conv1D,
-    Conv1DTranspose,
-    DepthwiseConv1D,
-    GlobalAveragePooling1D,
-    GlobalMaxPooling1D,
-    MaxPooling1D,
-    SeparableConv1D,
-)
-from hetero_mtf.layers.windowed.transposed import Conv2DTranspose, Conv3DTranspose
+from hetero_mtf.layers.windowed.transposed import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
 
 KINDS: dict[str, LayerKind] = {
     kind.keras_class: kind

@@ -13,22 +13,23 @@ import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.cost.gradient_buckets import bucket_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.link_cost import bucket_bytes, collective_rules
+from hetero_mtf.planning.cost.link_cost import collective_rules
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import draws_at_random, splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Alternative
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, short_bytes
+from hetero_mtf.planning.names import GRADIENT_SYNCS, PIPELINE, PIPELINE_STRATEGIES, STRATEGY_NAMES
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
-from hetero_mtf.planning.pipeline.late_choice import with_late
 from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
-from hetero_mtf.planning.pipeline.two_batches_choice import best_in_two_batches, with_two_batches
+from hetero_mtf.planning.pipeline.stale.choice import with_late
+from hetero_mtf.planning.pipeline.two_batches import best_in_two_batches, with_two_batches
 from hetero_mtf.planning.plan.collective_rule import one_method
-from hetero_mtf.planning.plan.names import GRADIENT_SYNCS, PIPELINE, PIPELINE_STRATEGIES, STRATEGY_NAMES
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile

@@ -22,10 +22,10 @@ from hetero_mtf.mesh.sums.buckets import Buckets
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.decoupled.passes import StagePasses
 from hetero_mtf.program.loss_scale import not_finite, seed_of_loss, skip_where_not_finite, unscaled
 from hetero_mtf.program.passes import Key, Passes, squares_key
 from hetero_mtf.program.slots import slot_parameter
+from hetero_mtf.program.stale.passes import StagePasses
 from hetero_mtf.program.updates import updates
 
 Tensor = Any

@@ -13,8 +13,8 @@ from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.task_order import TaskOrder
 
 if TYPE_CHECKING:
-    from hetero_mtf.program.decoupled.passes import DecoupledPasses
     from hetero_mtf.program.passes import Passes
+    from hetero_mtf.program.stale.passes import DecoupledPasses
 
 
 def lowered(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hetero_mtf.planning.names import TWO_BATCHES
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Task, clock_table, kept
-from hetero_mtf.planning.schedule.names import TWO_BATCHES
 from hetero_mtf.program.context import ProgramContext
 
 

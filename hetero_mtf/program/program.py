@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.mesh.lowering import Lowering
+from hetero_mtf.planning.names import TWO_BATCHES
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
-from hetero_mtf.planning.schedule.names import TWO_BATCHES
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.feeding.inputs import ProgramInputs, partly_read, placeholder, placeholders

@@ -13,11 +13,11 @@ from hetero_mtf.errors import DataError, PlanError
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields, renamed, unchecked, unless_caused
 from hetero_mtf.planning.layout.records import DevicePart
+from hetero_mtf.planning.names import STALE_SCHEDULES
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.version1 import PART_NAMES, current_strategy
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
-from hetero_mtf.planning.schedule.delays import batches_kept
-from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
+from hetero_mtf.planning.schedule.stale import batches_kept
 from hetero_mtf.report.step_time import StepTimes
 
 VERSION, EARLIER = 2, 1

@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.names import STALE_SCHEDULES
 from hetero_mtf.planning.pipeline.baselines import simpler_pipelines
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD
-from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubble
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.section import Section

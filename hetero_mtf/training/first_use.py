@@ -18,10 +18,10 @@ from hetero_mtf.keras_reading.private_names import compiled_with
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.loop import Refinement
-from hetero_mtf.program.decoupled.engine import engine_of
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
+from hetero_mtf.program.stale.engine import engine_of
 from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
 from hetero_mtf.training.plan_choice import Task, choose_plan
 from hetero_mtf.training.rebalancing.rebalancer import Rebalancer, can_rebalance

@@ -11,7 +11,7 @@ from typing import Any
 from hetero_mtf.errors import DataError
 from hetero_mtf.mesh.operations.mixing import rounds as mixing_rounds
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.schedule.delays import batches_kept
+from hetero_mtf.planning.schedule.stale import batches_kept
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training.trainer import Trainer
 

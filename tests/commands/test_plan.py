@@ -4,7 +4,7 @@ import pytest
 
 from hetero_mtf.commands.options.shared import MANUAL, STRATEGIES
 from hetero_mtf.planning import choose as strategies
-from hetero_mtf.planning.plan.names import PIPELINE
+from hetero_mtf.planning.names import PIPELINE
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile

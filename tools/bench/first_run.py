@@ -61,7 +61,7 @@ def trained(cluster: str, folder: pathlib.Path) -> str:
 def step_times(folder: pathlib.Path) -> Any:
     """Return the `StepTimes` of the run whose files are in a folder."""
     from hetero_mtf.commands.workload.comparison import step_times as beside_predictions
-    from hetero_mtf.commands.workload.preparation import Prepared
+    from hetero_mtf.commands.workload.first_plan import Prepared
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.planning.profile.profile import Profile
     from hetero_mtf.report.measured import Measured

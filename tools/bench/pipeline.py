@@ -99,7 +99,7 @@ def prediction(profile: Any, plan: Any) -> dict[str, Any]:
     ----------
     plan : Plan of strategy pipeline.
     """
-    from hetero_mtf.planning.cost.stage_cost import stage_cost
+    from hetero_mtf.planning.cost.step_cost import stage_cost
     from hetero_mtf.planning.pipeline.group_stages import with_samples
     from hetero_mtf.planning.pipeline.plan_prediction import time_line
     from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, boundaries_s

@@ -18,9 +18,9 @@ from hetero_mtf.commands.mri.fold_scores import report_folds, save_scores
 from hetero_mtf.commands.mri.predictions import predicted
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.process.interruption import Interrupted, StopRequest
-from hetero_mtf.commands.workload.chosen import ChosenRun
-from hetero_mtf.commands.workload.preparation import PlanRequest, Prepared
+from hetero_mtf.commands.workload.first_plan import PlanRequest, Prepared
 from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
+from hetero_mtf.commands.workload.run_settings import ChosenRun
 from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.data.volumes.folded import FoldedVolumes
 from hetero_mtf.data.volumes.volume_data import VolumeData

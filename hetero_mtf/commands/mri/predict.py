@@ -17,9 +17,9 @@ from hetero_mtf.commands.mri.volumes import centre_column, opened_cache, stored_
 from hetero_mtf.commands.options.requests import PredictRequest
 from hetero_mtf.commands.options.volumes import BATCH_SIZE
 from hetero_mtf.commands.process.run_files import curves_beside
+from hetero_mtf.commands.workload.data_record import Stored, load_stored
 from hetero_mtf.commands.workload.objective import last_activation
-from hetero_mtf.commands.workload.restored import read_state, restored
-from hetero_mtf.commands.workload.stored import Stored, load_stored
+from hetero_mtf.commands.workload.restored_trainer import read_state, restored
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import Cohort, open_cohort
 from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions

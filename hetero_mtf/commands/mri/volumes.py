@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hetero_mtf.commands.options.requests import ModelOrigin
 from hetero_mtf.commands.options.volumes import BALANCED, CHANNELS, VolumeOptions
 from hetero_mtf.commands.process.run_files import beside
-from hetero_mtf.commands.workload.stored import Stored, argument_texts, load_stored, origin_of
+from hetero_mtf.commands.workload.data_record import Stored, argument_texts, load_stored, origin_of
 from hetero_mtf.commands.workload.workload import Workload, load_network
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache

@@ -12,9 +12,7 @@ import click
 
 from hetero_mtf.commands.options.shared import RenamedChoice
 from hetero_mtf.errors import HeteroError, PlanError
-from hetero_mtf.planning.allocation.names import ALLOCATORS
-from hetero_mtf.planning.plan.names import EARLIER_NAMES, PIPELINE_STRATEGIES
-from hetero_mtf.planning.schedule.names import SEARCHED_SCHEDULES, STALE_SCHEDULES
+from hetero_mtf.planning.names import ALLOCATORS, EARLIER_NAMES, PIPELINE_STRATEGIES, SEARCHED_SCHEDULES, STALE_SCHEDULES
 
 if TYPE_CHECKING:
     from hetero_mtf.planning.allocation.allocate import Allocated

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hetero_mtf.planning.layout.records import COLLECTIVES
-from hetero_mtf.planning.plan.names import STRATEGY_NAMES
+from hetero_mtf.planning.names import STRATEGY_NAMES
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 
 if TYPE_CHECKING:

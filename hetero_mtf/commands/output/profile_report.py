@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from collections.abc import Sequence
 
+import click
+
+from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.validity import profile_warnings
+from hetero_mtf.planning.profile.validity import PROGRAMS, profile_warnings
 from hetero_mtf.report.profile.facts import profile_facts
 from hetero_mtf.report.profile.sections import profile_sections
 from hetero_mtf.report.section import Section, sections_text
@@ -30,3 +34,25 @@ def profile_text(profile: Profile) -> str:
 def profile_json(profile: Profile) -> str:
     """Return the facts of a profile as JSON, for scripts."""
     return json.dumps(profile_facts(profile).to_json(), indent=1, allow_nan=False)
+
+
+def print_profile_warnings(profile: Profile, cluster: ClusterRecord | None = None) -> None:
+    """Write each warning of a profile to stderr.
+
+    Parameters
+    ----------
+    cluster : the devices that are there; None where only planning is asked for, then neither they nor the programs matter.
+    """
+    for warning in profile_warnings(profile, cluster, versions=_versions() if cluster is not None else None):
+        click.echo(f"hetero-mtf: warning: {warning}", err=True)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the programs that are installed here."""
+    versions = {}
+    for name in PROGRAMS:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.commands.options.shared import OptimizerChoice
-from hetero_mtf.commands.workload.preparation import Prepared
+from hetero_mtf.commands.workload.first_plan import Prepared
 from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.pipeline.baselines import simpler_pipelines

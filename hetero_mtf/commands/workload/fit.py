@@ -14,7 +14,7 @@ from hetero_mtf.commands.output.kept_states import KeptStates
 from hetero_mtf.commands.output.watching import BestEpoch, StopEarly
 from hetero_mtf.commands.process.interruption import StopRequest
 from hetero_mtf.commands.process.run_files import best_file
-from hetero_mtf.commands.workload.logged import check_monitored
+from hetero_mtf.commands.workload.logged_metrics import check_monitored
 from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
 from hetero_mtf.commands.workload.workload import Workload
 

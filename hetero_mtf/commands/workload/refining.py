@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options.shared import OptimizerChoice
-from hetero_mtf.commands.output.refinement_text import refinement_text
-from hetero_mtf.commands.workload.preparation import Prepared
+from hetero_mtf.commands.output.plan_report import refinement_text
+from hetero_mtf.commands.workload.first_plan import Prepared
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 

@@ -87,3 +87,9 @@ class GroupedConvolution(LayerKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return self.plain.build(b, layer, inputs)
+
+
+class Conv1D(Convolution):
+    """`keras.layers.Conv1D`, but for causal padding."""
+
+    keras_class = "Conv1D"

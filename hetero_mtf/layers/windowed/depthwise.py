@@ -116,3 +116,15 @@ class SeparableConv2D(MixingKind):
 
 def _convolved_depthwise(b: Any, layer: Layer, x: Any, kernel: str) -> Any:
     return b.convolve_depthwise(x, kernel, **{key: layer.attributes[key] for key in ("strides", "padding", "dilation_rate")})
+
+
+class DepthwiseConv1D(DepthwiseConv2D):
+    """`keras.layers.DepthwiseConv1D`; kernel (steps, channels, multiplier)."""
+
+    keras_class = "DepthwiseConv1D"
+
+
+class SeparableConv1D(SeparableConv2D):
+    """`keras.layers.SeparableConv1D`."""
+
+    keras_class = "SeparableConv1D"

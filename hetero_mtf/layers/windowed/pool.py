@@ -98,3 +98,27 @@ class GlobalMaxPooling3D(GlobalMaxPooling2D):
     """`keras.layers.GlobalMaxPooling3D`."""
 
     keras_class = "GlobalMaxPooling3D"
+
+
+class MaxPooling1D(MaxPooling2D):
+    """`keras.layers.MaxPooling1D`."""
+
+    keras_class = "MaxPooling1D"
+
+
+class AveragePooling1D(AveragePooling2D):
+    """`keras.layers.AveragePooling1D`."""
+
+    keras_class = "AveragePooling1D"
+
+
+class GlobalAveragePooling1D(GlobalAveragePooling2D):
+    """`keras.layers.GlobalAveragePooling1D` without a mask."""
+
+    keras_class = "GlobalAveragePooling1D"
+
+
+class GlobalMaxPooling1D(GlobalMaxPooling2D):
+    """`keras.layers.GlobalMaxPooling1D`."""
+
+    keras_class = "GlobalMaxPooling1D"

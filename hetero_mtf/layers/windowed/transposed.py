@@ -54,3 +54,9 @@ def _extent(length: int, window: int, stride: int, outer: int | None, padding: s
     if outer is None:
         return length * stride + (max(window - stride, 0) if padding == "valid" else 0)
     return (length - 1) * stride + (window % 2 if padding == "same" else window) + outer
+
+
+class Conv1DTranspose(TransposedConvolution):
+    """`keras.layers.Conv1DTranspose`."""
+
+    keras_class = "Conv1DTranspose"

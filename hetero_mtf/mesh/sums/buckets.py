@@ -10,7 +10,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import is_empty, is_pending_sum
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
-from hetero_mtf.planning.plan.bucket import buckets
+from hetero_mtf.planning.cost.gradient_buckets import buckets
 
 Tensor = Any
 

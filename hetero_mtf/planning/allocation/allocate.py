@@ -13,9 +13,9 @@ from hetero_mtf.planning.allocation.exact import exact_allocation, exact_work
 from hetero_mtf.planning.allocation.genetic import GeneticResult, Progress, genetic_allocation
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
 from hetero_mtf.planning.allocation.memory_fault import impossible
-from hetero_mtf.planning.allocation.names import ALLOCATORS, YARDSTICKS
 from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
+from hetero_mtf.planning.names import ALLOCATORS, YARDSTICKS
 from hetero_mtf.units import bytes_text
 
 CHEAP = 4e6  # states of the dynamic program that take some tenths of a second for a bottleneck

@@ -22,8 +22,8 @@ import numpy as np
 from hetero_mtf.planning.allocation.coarse_paths import CoarsePaths
 from hetero_mtf.planning.allocation.dynamic_program import ChainStates
 from hetero_mtf.planning.allocation.fluid_bound import Fluid, fluid_bound
-from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import ChainProblem
+from hetero_mtf.planning.names import LARGEST_LOAD
 
 _RATIO = 1.006  # least ratio of the middle of an interval of bottlenecks to its lower end for which it is halved
 _HASTE = 8  # rounds without a better bound after which steps are halved

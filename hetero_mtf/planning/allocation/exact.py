@@ -17,8 +17,8 @@ import numpy as np
 from hetero_mtf.planning.allocation.dynamic_program import ChainStates
 from hetero_mtf.planning.allocation.fluid_bound import Fluid
 from hetero_mtf.planning.allocation.largest_load import least_load
-from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+from hetero_mtf.planning.names import LARGEST_LOAD
 from hetero_mtf.planning.solvers.bottleneck import LeastSum, LeastValue, minimise
 
 

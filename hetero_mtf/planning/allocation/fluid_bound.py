@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
-from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import ChainProblem
+from hetero_mtf.planning.names import LARGEST_LOAD
 
 
 class Fluid:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.partition import spaced
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
+from hetero_mtf.planning.names import LARGEST_LOAD
 
 _TIE = 1e-9  # of the sum of all stages and transfers
 

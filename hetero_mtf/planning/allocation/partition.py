@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from hetero_mtf.planning.allocation.largest_load import least_load_partition
-from hetero_mtf.planning.allocation.names import LARGEST_LOAD
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, check_stages
+from hetero_mtf.planning.names import LARGEST_LOAD
 from hetero_mtf.planning.solvers.apportionment import equal_sizes
 from hetero_mtf.planning.solvers.bottleneck import LeastSum, LeastValue, minimise
 from hetero_mtf.planning.solvers.window import time_reach, window_minimum

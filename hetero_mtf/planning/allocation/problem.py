@@ -31,8 +31,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.allocation.names import LARGEST_LOAD, OBJECTIVES
-from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
+from hetero_mtf.planning.names import CLOCKED_SCHEDULES, LARGEST_LOAD, OBJECTIVES
 
 FIT = 1.0 + 1e-9  # bytes are sums of floats
 

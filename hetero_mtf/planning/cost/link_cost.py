@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 
@@ -11,127 +9,9 @@ import numpy as np
 
 from hetero_mtf.devices import Device
 from hetero_mtf.errors import ProfileError
-from hetero_mtf.planning.cost.all_reduce import AllReduceCost, PairLinks, cheapest_by_size, choices, priced
-from hetero_mtf.planning.layout.records import BUCKET_BYTES, BUTTERFLY_UP_TO_BYTES, CollectiveRule
-from hetero_mtf.planning.layout.resharding import Resharding
-from hetero_mtf.planning.plan.collective_rule import rule_for
+from hetero_mtf.planning.cost.all_reduce import PairLinks, cheapest_by_size
+from hetero_mtf.planning.cost.ring import Ring, Rules
 from hetero_mtf.planning.profile.profile import Profile
-
-Rules = tuple[CollectiveRule, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Ring:
-    """The devices of a collective and their links.
-
-    Parameters
-    ----------
-    devices : number of devices p.
-    latency_s : largest latency a of the links from each to the next.
-    seconds_per_byte : largest time b of a byte on these links.
-    pairs : links of all pairs; None if all are equal to these.
-    rules : the plan's rules, empty for the defaults; None for the cheapest method for each size.
-    """
-
-    devices: int
-    latency_s: float
-    seconds_per_byte: float
-    pairs: PairLinks | None = None
-    rules: Rules | None = None
-
-    def all_gather_s(self, full_bytes: float) -> float:
-        """Return the seconds to gather a tensor on every device: (p-1)/p * n * b + (p-1) * a.
-
-        Parameters
-        ----------
-        full_bytes : n, bytes of the full tensor.
-        """
-        steps = self.devices - 1
-        return steps / self.devices * full_bytes * self.seconds_per_byte + steps * self.latency_s
-
-    def reduce_scatter_s(self, full_bytes: float) -> float:
-        """Return the seconds to leave each device its slice of a sum; as many as to gather the slices.
-
-        Parameters
-        ----------
-        full_bytes : n, bytes of the full tensor.
-        """
-        return self.all_gather_s(full_bytes)
-
-    def reshard_s(self, resharding: Resharding, full_bytes: float) -> float:
-        """Return the seconds of one resharding of a tensor; a slice sends nothing.
-
-        In an all-gather every processor sends its part to all others and receives theirs; what the busiest one sends or receives
-        counts, so unequal parts take longer than the equal ones of `all_gather_s`. In an all-to-all every processor sends to every
-        other the part of its own that the other needs, and receives likewise.
-
-        Parameters
-        ----------
-        full_bytes : n, bytes of the tensor that the devices hold together.
-        """
-        if resharding.kind == "slice":
-            return 0.0
-        key = resharding.kind, resharding.before, resharding.after
-        if key not in self._busiest:
-            self._busiest[key] = self._busiest_part(resharding)
-        return self.sent_s(self.devices - 1, self._busiest[key] * full_bytes)
-
-    def _busiest_part(self, resharding: Resharding) -> float:
-        """Return the part of a tensor that the busiest processor sends or receives in a resharding."""
-        held = np.array(resharding.before) / sum(resharding.before)
-        if resharding.kind == "all_gather":
-            return float(np.maximum((self.devices - 1) * held, 1 - held).max())
-        wanted = np.array(resharding.after) / sum(resharding.after)
-        return float(np.maximum(held * (1 - wanted), wanted * (1 - held)).max())
-
-    def sent_s(self, messages: int, sent_bytes: float) -> float:
-        """Return the seconds in which one processor sends some messages one after another.
-
-        Parameters
-        ----------
-        messages : how many.
-        sent_bytes : bytes of all of them.
-        """
-        return messages * self.latency_s + sent_bytes * self.seconds_per_byte
-
-    def all_reduce_s(self, full_bytes: float) -> float:
-        """Return the seconds to add a tensor up over all devices, by the rules' method or the cheapest; `all_reduce.priced`.
-
-        Parameters
-        ----------
-        full_bytes : n, bytes of the tensor.
-        """
-        if self.devices < 2:
-            return 0.0
-        if full_bytes not in self._summed:
-            self._summed[full_bytes] = self._all_reduce_s(full_bytes)
-        return self._summed[full_bytes]
-
-    def _all_reduce_s(self, full_bytes: float) -> float:
-        if self.rules is None:
-            return min(choice.seconds(full_bytes) for choice in self._choices)
-        rule = rule_for(self.rules, "all_reduce", full_bytes)
-        several = "butterfly" if full_bytes <= BUTTERFLY_UP_TO_BYTES else "ring"
-        return priced(rule or CollectiveRule("all_reduce", "exchange" if self.devices == 2 else several), self._pairs).seconds(full_bytes)
-
-    @functools.cached_property
-    def _summed(self) -> dict[float, float]:
-        """Bytes -> seconds of an all-reduce, each computed once."""
-        return {}
-
-    @functools.cached_property
-    def _busiest(self) -> dict[tuple[str, tuple[int, ...], tuple[int, ...]], float]:
-        """(kind, parts before, parts after) of a resharding -> the busiest processor's part, each computed once."""
-        return {}
-
-    @functools.cached_property
-    def _pairs(self) -> PairLinks:
-        return self.pairs or _uniform(self)
-
-    @functools.cached_property
-    def _choices(self) -> tuple[AllReduceCost, ...]:
-        return choices(self._pairs)
-
 
 Lines = tuple[np.ndarray, np.ndarray]
 
@@ -217,34 +97,6 @@ def collective_rules(profile: Profile, devices: Sequence[int], axes: Sequence[tu
     return cheapest_by_size(priced_groups, segmented=len(split) < 2)
 
 
-def bucket_bytes(profile: Profile, devices: Sequence[int]) -> int:
-    """Return the most bytes of a bucket of gradients: what the links send in the seconds of their latency, a r.
-
-    Up to this size, n_1/2, latency is the larger part of a message's seconds a + n / r: what a message less saves exceeds what it costs
-    that the gradients of a bucket wait for the last one and are copied twice. 0 where links cost nothing, the default for one device.
-
-    Parameters
-    ----------
-    profile : Profile with measured links.
-    devices : indices of the stage's devices.
-
-    Raises
-    ------
-    ProfileError
-        If the link between two neighbours was not measured.
-
-    References
-    ----------
-    Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994, for n_1/2.
-    """
-    return bucket_bytes_of(ring(profile, devices)) if len(devices) > 1 else BUCKET_BYTES
-
-
-def bucket_bytes_of(links: Ring) -> int:
-    """Return `bucket_bytes` of links among several devices."""
-    return int(links.latency_s / links.seconds_per_byte) if links.seconds_per_byte > 0 else 0
-
-
 def _nccl_may_serve(records: Sequence[Device]) -> bool:
     processes = {record.tf_device.lower().rpartition("/device:")[0] for record in records}
     return len(processes) == 1 and all(record.kind == "GPU" for record in records)
@@ -264,8 +116,3 @@ def _pairs(profile: Profile, devices: Sequence[int], lines: Lines) -> PairLinks:
     chosen = np.ix_(devices, devices)
     latencies, slownesses = (tuple(map(tuple, line[chosen].tolist())) for line in lines)
     return PairLinks(latencies, slownesses, tuple(profile.cluster.devices[d].host for d in devices))
-
-
-def _uniform(around: Ring) -> PairLinks:
-    row = (around.latency_s,) * around.devices, (around.seconds_per_byte,) * around.devices
-    return PairLinks((row[0],) * around.devices, (row[1],) * around.devices, ("",) * around.devices)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.link_cost import Ring
+from hetero_mtf.planning.cost.ring import Ring
 from hetero_mtf.planning.layout.arrangement import shared, split_units, splits_batch, takes_statistics
 from hetero_mtf.planning.layout.records import BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, reshardings

@@ -21,7 +21,7 @@ import numpy as np
 
 from hetero_mtf.layers.half_precision import gradient_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.link_cost import Ring
+from hetero_mtf.planning.cost.ring import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings, weight_gathers

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
+from hetero_mtf.planning.cost.step_cost import StageCost, stage_cost
 from hetero_mtf.planning.layout.arrangement import Arrangement, arrange
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.stage_from_layouts import full_stage, replicated, split_by_samples, unsplit_stage

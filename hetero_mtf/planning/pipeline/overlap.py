@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetero_mtf.planning.cost.stage_cost import Spent, StageCost
+from hetero_mtf.planning.cost.step_cost import Spent, StageCost
 from hetero_mtf.planning.schedule.simulator import Entry
 
 

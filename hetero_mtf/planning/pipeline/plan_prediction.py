@@ -7,11 +7,11 @@ import dataclasses
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
-from hetero_mtf.planning.pipeline.late import predict_late
+from hetero_mtf.planning.names import STALE_SCHEDULES, TWO_BATCHES
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
+from hetero_mtf.planning.pipeline.stale.prediction import predict_late
 from hetero_mtf.planning.pipeline.two_batches import predict_two_batches
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.schedule.names import STALE_SCHEDULES, TWO_BATCHES
 from hetero_mtf.planning.schedule.simulator import Simulation
 
 

@@ -9,14 +9,13 @@ from hetero_mtf.planning.layout.blocks import blocks
 from hetero_mtf.planning.layout.manual import device_names
 from hetero_mtf.planning.layout.records import Alternative, Proof
 from hetero_mtf.planning.memory.shortfall import pool_lack
-from hetero_mtf.planning.pipeline.late_search import LatePipeline, best_late_pipeline
+from hetero_mtf.planning.names import BACKWARDS, PIPELINE, STALE_SCHEDULES
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import MICROBATCHES, PipelineOptions, PredictedPipeline, best_pipeline
-from hetero_mtf.planning.plan.names import PIPELINE
+from hetero_mtf.planning.pipeline.stale.search import LatePipeline, best_late_pipeline
 from hetero_mtf.planning.plan.plan import Plan, fields_of
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.execution import Execution
-from hetero_mtf.planning.schedule.names import BACKWARDS, STALE_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import ideal_bubble
 from hetero_mtf.planning.schedule.stale import StaleOptions
 from hetero_mtf.planning.strategies.reasons import bottleneck_part

@@ -17,8 +17,7 @@ from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import link_lines
-from hetero_mtf.planning.cost.stage_cost import Spent, StageCost, stage_cost
-from hetero_mtf.planning.cost.step_cost import launch_s
+from hetero_mtf.planning.cost.step_cost import Spent, StageCost, launch_s, stage_cost
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.layout.resharding import output_of

@@ -19,13 +19,13 @@ import numpy as np
 from hetero_mtf.errors import NothingToSplitError, PlanError, ProfileError
 from hetero_mtf.planning.allocation.allocate import Allocated, allocate
 from hetero_mtf.planning.allocation.genetic import Progress
-from hetero_mtf.planning.allocation.names import YARDSTICKS
 from hetero_mtf.planning.allocation.problem import ChainProblem
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.layer_tables import LayerTables
 from hetero_mtf.planning.cost.link_cost import link_lines
 from hetero_mtf.planning.layout.blocks import blocks, crossing_bytes
 from hetero_mtf.planning.layout.records import Prediction, Stage
+from hetero_mtf.planning.names import YARDSTICKS
 from hetero_mtf.planning.pipeline.device_groups import (
     MOST_REPLICAS,
     DeviceGroups,

@@ -11,10 +11,9 @@ from hetero_mtf.json_records import Fault
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, splits_batch
 from hetero_mtf.planning.layout.records import LAYOUTS, PROOFS, DevicePart, LayerLayout, Prediction, Proof, Stage
+from hetero_mtf.planning.names import GRADIENT_SYNCS, STALE_SCHEDULES
 from hetero_mtf.planning.plan.collective_rule import rule_faults
-from hetero_mtf.planning.plan.names import GRADIENT_SYNCS
 from hetero_mtf.planning.plan.record import PlanRecord
-from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 
 
 def plan_faults(plan: PlanRecord) -> list[Fault]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hetero_mtf.planning.layout.records import CollectiveRule, LayerLayout, Prediction, Proof, Stage
+from hetero_mtf.planning.names import STALE_SCHEDULES
 from hetero_mtf.planning.plan.record import PlanRecord
-from hetero_mtf.planning.schedule.delays import delays
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
-from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
-from hetero_mtf.planning.schedule.stale import StaleOptions
+from hetero_mtf.planning.schedule.stale import StaleOptions, delays
 from hetero_mtf.units import bytes_text, seconds_text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.json_records import renamed
-from hetero_mtf.planning.plan.names import EARLIER_NAMES
+from hetero_mtf.planning.names import EARLIER_NAMES
 
 PART_NAMES = {"busy_s": "compute_s", "sending_s": "communication_s", "waiting_s": "idle_s"}
 _NAMES = {**PART_NAMES, "call_s": "launch_s", "binding": "bottleneck", "worth": "contributions", "supposed": "what_if"}

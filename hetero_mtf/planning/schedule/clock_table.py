@@ -32,7 +32,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
+from hetero_mtf.planning.names import CLOCKED_SCHEDULES
 
 FORWARD, BACKWARD = "forward", "backward"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hetero_mtf.json_records import Fault
-from hetero_mtf.planning.schedule.names import HALVES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES, TWO_BATCHES
+from hetero_mtf.planning.names import HALVES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES, TWO_BATCHES
 from hetero_mtf.planning.schedule.stale import StaleOptions
 
 _Condition = tuple[bool, str, str]  # whether it is wrong, its path, what is wrong

@@ -14,12 +14,12 @@ from hetero_mtf.errors import HeteroError, PlanError, WorkerError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.names import STALE_SCHEDULES
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile
 from hetero_mtf.planning.refinement.corrector import prediction
 from hetero_mtf.planning.refinement.loop import has_alternatives
-from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 from hetero_mtf.program.engine import Engine, Finished
 from hetero_mtf.training.plan_runner import traced_step
 from hetero_mtf.training.rebalancing.budget import TraceBudget

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from hetero_mtf.commands.output.plan_summary import flops_shares, plan_summary
+from hetero_mtf.commands.output.plan_report import flops_shares, plan_summary
 from hetero_mtf.planning.layout.records import DevicePart, Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from tests.planning.networks import cluster_of, pair_net

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hetero_mtf.commands.output.profile_warnings import print_profile_warnings
+from hetero_mtf.commands.output.profile_report import print_profile_warnings
 from hetero_mtf.planning.profile.profile import Profile
 
 

@@ -1,6 +1,6 @@
 import dataclasses
 
-from hetero_mtf.commands.output.verdict import verdict_text
+from hetero_mtf.commands.output.plan_report import verdict_text
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured

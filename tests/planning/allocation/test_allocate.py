@@ -11,8 +11,8 @@ from hetero_mtf.planning.allocation import dual_bound as chain_dual
 from hetero_mtf.planning.allocation.allocate import allocate
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.genetic_islands import Evolution
-from hetero_mtf.planning.allocation.names import ALLOCATORS
 from hetero_mtf.planning.allocation.problem import check_allocation
+from hetero_mtf.planning.names import ALLOCATORS
 from tests.planning.chains import plain
 from tools.generated.chains import drawn_chain
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.stage_cost import StageCost, stage_cost
-from hetero_mtf.planning.cost.step_cost import predict
+from hetero_mtf.planning.cost.step_cost import StageCost, predict, stage_cost
 from hetero_mtf.planning.layout.manual import batch_stage, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.memory.layer_memory import NetworkMemory

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.cost.stage_cost import Spent, StageCost
+from hetero_mtf.planning.cost.step_cost import Spent, StageCost
 from hetero_mtf.planning.layout.stage_from_layouts import unsplit_stage
 from hetero_mtf.planning.pipeline.overlap import blended, overlaps
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline

@@ -6,8 +6,7 @@ import pytest
 
 from hetero_mtf.planning.choose import candidate_plans, may_halve_batches, plan
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.stage_cost import stage_cost
-from hetero_mtf.planning.cost.step_cost import predict
+from hetero_mtf.planning.cost.step_cost import predict, stage_cost
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.pipeline.group_stages import with_samples
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.names import CLOCKED_SCHEDULES
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Table, Task, clock_table, in_flight, kept, least_depths
-from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 from tests.cases import each
 
 groups = st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True)

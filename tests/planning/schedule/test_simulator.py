@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetero_mtf.errors import PlanError
+from hetero_mtf.planning.names import CLOCKED_SCHEDULES
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Table, Task, clock_table, in_flight, kept, least_depths
-from hetero_mtf.planning.schedule.names import CLOCKED_SCHEDULES
 from hetero_mtf.planning.schedule.simulator import Entry, PipelineCosts, Simulation, chain_s, ideal_bubble, passes_s, simulate
 from tests.cases import each
 

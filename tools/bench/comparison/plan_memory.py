@@ -39,9 +39,9 @@ def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: str = "sgd(m
     Devices of several stages hold all of them. O(layers * devices).
     """
     from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
+    from hetero_mtf.planning.names import TWO_BATCHES
     from hetero_mtf.planning.profile.profile import Profile
     from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
-    from hetero_mtf.planning.schedule.names import TWO_BATCHES
 
     def profile(samples: int) -> Any:
         return Profile(cluster, graph, samples, (), (), cluster.pools, optimizer, "2026-01-01", {})
@@ -59,10 +59,10 @@ def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: str = "sgd(m
 def _stage_peaks(profile: Any, plan: Any, size: int) -> Sequence[tuple[int, ...]]:
     """Return the (stages, processors) bytes of the stages of a pipeline."""
     from hetero_mtf.planning.memory.stage_memory import stage_bytes
+    from hetero_mtf.planning.names import STALE_SCHEDULES
     from hetero_mtf.planning.pipeline.group_stages import with_samples
-    from hetero_mtf.planning.pipeline.late import held_bytes
+    from hetero_mtf.planning.pipeline.stale.prediction import held_bytes
     from hetero_mtf.planning.schedule.clock_table import clock_table, in_flight
-    from hetero_mtf.planning.schedule.names import STALE_SCHEDULES
 
     parts = [with_samples(stage, size) for stage in plan.stages]
     if plan.schedule in STALE_SCHEDULES and len(parts) > 1:

@@ -24,8 +24,8 @@ import click
 from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.planning.allocation.dual_bound import dual_bound
 from hetero_mtf.planning.allocation.exact import exact_allocation
-from hetero_mtf.planning.allocation.names import LARGEST_LOAD, STEP
 from hetero_mtf.planning.allocation.problem import ChainProblem
+from hetero_mtf.planning.names import LARGEST_LOAD, STEP
 from tools.bench.comparison.measured import record
 from tools.bench.others.evolved import above_optimum
 from tools.bench.others.profile_graph import ProfileChain, profile_problem, read_profile

@@ -1,6 +1,7 @@
 """The error family: every error the project raises on purpose is a `HeteroError`.
 
-An error message is one sentence: what is wrong, the values, a semicolon, what to do.
+An error message is one sentence: what is wrong, the values, a semicolon, what to do. The two parts are fields of the error, for code that
+says one of them elsewhere.
 """
 
 from __future__ import annotations
@@ -9,7 +10,28 @@ from collections.abc import Sequence
 
 
 class HeteroError(ValueError):
-    """Base of all errors raised on purpose; its text is meant for the user."""
+    """Base of all errors raised on purpose; its text is meant for the user.
+
+    Parameters
+    ----------
+    reason : what is wrong, with the values.
+    remedy : what to do; "" where the reason says it, or nothing helps.
+
+    Examples
+    --------
+    >>> fault = HeteroError("the batch has 3 samples for 4 devices", "take a larger one")
+    >>> print(fault)
+    the batch has 3 samples for 4 devices; take a larger one
+    >>> fault.reason
+    'the batch has 3 samples for 4 devices'
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason, remedy)  # what an error is made of again in another process
+        self.reason, self.remedy = reason, remedy
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
 
 
 class UnsupportedError(HeteroError):
@@ -40,12 +62,13 @@ class UnsupportedOptionError(UnsupportedError):
 
     Parameters
     ----------
-    text : the message.
+    reason, remedy : as in `HeteroError`.
     option : name of the option.
     """
 
-    def __init__(self, text: str, option: str) -> None:
-        super().__init__(text)
+    def __init__(self, reason: str, remedy: str, option: str) -> None:
+        super().__init__(reason, remedy)
+        self.args = (reason, remedy, option)
         self.option = option
 
 
@@ -59,6 +82,7 @@ class UnsupportedModelError(UnsupportedError):
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("\n".join([f"the model needs {len(faults)} things that are not supported; change each of them:", *faults]))
+        self.args = (tuple(faults),)
         self.faults = tuple(faults)
 
 

@@ -62,7 +62,7 @@ def replace_file(path: str | os.PathLike[str], suffix: str = "", sweep: bool = T
                     os.unlink(file.name)
     except OSError as fault:
         reason = fault.strerror or " ".join(str(fault).split())
-        raise HeteroError(f"cannot write {os.fspath(path)}: {reason}; choose another place or free some space") from fault
+        raise HeteroError(f"cannot write {os.fspath(path)}: {reason}", "choose another place or free some space") from fault
 
 
 def _old_file(target: pathlib.Path) -> os.stat_result | None:
@@ -85,7 +85,7 @@ def _keep_owner(file: BinaryIO, old: os.stat_result, path: str | os.PathLike[str
         os.fchown(file.fileno(), user, group)
     except OSError as fault:
         wrong = f"cannot write {os.fspath(path)}: it belongs to user {old.st_uid} and group {old.st_gid}, which a new file would not"
-        raise HeteroError(f"{wrong}; write it as that user, or choose another place") from fault
+        raise HeteroError(wrong, "write it as that user, or choose another place") from fault
 
 
 def write_json(path: str | os.PathLike[str], document: dict[str, Any], sweep: bool = True) -> None:
@@ -128,22 +128,22 @@ def read_json(path: str | os.PathLike[str], *, kind: str, version: int, earlier:
     repeated = _Repeated()
     try:
         if source.stat().st_size > MAX_JSON_BYTES:
-            raise HeteroError(f"{source} has {source.stat().st_size} bytes, too many for a {kind}; {remedy}")
+            raise HeteroError(f"{source} has {source.stat().st_size} bytes, too many for a {kind}", remedy)
         document = json.loads(_bytes_of(source, kind, remedy), object_pairs_hook=repeated.read)
     except OSError as fault:
-        raise HeteroError(f"cannot read {source}: {fault.strerror or fault}; check the path") from fault
+        raise HeteroError(f"cannot read {source}: {fault.strerror or fault}", "check the path") from fault
     except (ValueError, RecursionError) as fault:
         if isinstance(fault, HeteroError):
             raise
         if file_kind(source):
-            raise HeteroError(f"{in_place_of(source, f'a {kind} file')}; {remedy}") from fault
-        raise HeteroError(f"{source} is not a complete JSON file ({fault}); {remedy}") from fault
+            raise HeteroError(f"{in_place_of(source, f'a {kind} file')}", remedy) from fault
+        raise HeteroError(f"{source} is not a complete JSON file ({fault})", remedy) from fault
     if not isinstance(document, dict) or document.get("kind") != kind:
-        raise HeteroError(f"{in_place_of(source, f'a {kind} file')}; {remedy}")
+        raise HeteroError(f"{in_place_of(source, f'a {kind} file')}", remedy)
     if document.get("version") not in (version, *earlier) or isinstance(document["version"], bool):
-        raise HeteroError(f"{source} has version {value_text(document.get('version'))} and this program reads {version}; {remedy}")
+        raise HeteroError(f"{source} has version {value_text(document.get('version'))} and this program reads {version}", remedy)
     if repeated.keys:
-        raise HeteroError(f"{source} names {', '.join(repeated.keys)} twice in one object, so it is not clear what counts; {remedy}")
+        raise HeteroError(f"{source} names {', '.join(repeated.keys)} twice in one object, so it is not clear what counts", remedy)
     return document
 
 
@@ -167,5 +167,5 @@ def _bytes_of(source: pathlib.Path, kind: str, remedy: str) -> bytes:
     with open(source, "rb") as file:
         text = file.read(MAX_JSON_BYTES + 1)
     if len(text) > MAX_JSON_BYTES:
-        raise HeteroError(f"{source} has more than {MAX_JSON_BYTES} bytes, too many for a {kind}; {remedy}")
+        raise HeteroError(f"{source} has more than {MAX_JSON_BYTES} bytes, too many for a {kind}", remedy)
     return text

@@ -95,14 +95,14 @@ def _locked(lock: pathlib.Path, path: str | os.PathLike[str]) -> int:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as fault:
             wrong = f"cannot lock {path} with {lock}: {fault.strerror or fault}"
-            raise HeteroError(f"{wrong}; choose another place, or remove that file if nothing writes {path}") from fault
+            raise HeteroError(wrong, f"choose another place, or remove that file if nothing writes {path}") from fault
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as fault:
             holder = os.read(descriptor, 20).decode(errors="replace").strip()
             os.close(descriptor)
             who = f" (process {holder})" if holder.isdigit() else ""
-            raise HeteroError(f"{path} is being written by another training{who}; wait until it ends, or save to another file") from fault
+            raise HeteroError(f"{path} is being written by another training{who}", "wait until it ends, or save to another file") from fault
         except OSError:
             return descriptor  # a file system without locks
         if os.fstat(descriptor).st_nlink:

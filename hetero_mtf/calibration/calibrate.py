@@ -105,9 +105,9 @@ def calibrate(
 def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:
     check_verbose(verbose)
     if not isinstance(batch_size, int) or batch_size < 1:
-        raise ProfileError(f"the batch size is {batch_size!r}; calibrate for a whole number of samples, at least 1")
+        raise ProfileError(f"the batch size is {batch_size!r}", "calibrate for a whole number of samples, at least 1")
     if budget_s is not None and not budget_s > 0:
-        raise ProfileError(f"the budget is {budget_s:g} seconds; give more than 0, or none")
+        raise ProfileError(f"the budget is {budget_s:g} seconds", "give more than 0, or none")
 
 
 def _warn_of_spread(target: MeasurementTarget, curves: Sequence[Curve]) -> None:

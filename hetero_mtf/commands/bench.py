@@ -55,9 +55,9 @@ def benchmark(name: str, root: pathlib.Path) -> pathlib.Path:
     """
     names = benchmark_names(root)
     if not names:
-        raise HeteroError(f"{root} has no benchmarks, they are not installed; run hetero-mtf bench from a source checkout")
+        raise HeteroError(f"{root} has no benchmarks, they are not installed", "run hetero-mtf bench from a source checkout")
     if name not in names:
         alike = difflib.get_close_matches(name, names, n=2)
         remedy = f"did you mean {' or '.join(alike)}?" if alike else f"use one of {', '.join(names)}"
-        raise HeteroError(f"there is no benchmark {name!r}; {remedy}")
+        raise HeteroError(f"there is no benchmark {name!r}", remedy)
     return root / _FOLDER / f"{name}.py"

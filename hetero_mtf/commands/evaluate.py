@@ -76,7 +76,7 @@ def command(**options: Any) -> None:
         workload = dataclasses.replace(workload, data=workload.data.with_validation(notes.validation_split))
     if request.part not in workload.data.counts:
         wrong = f"{workload.data.name} has no samples to validate on, and {request.checkpoint} was trained without --validation-split"
-        raise DataError(f"{wrong}; give --part train or --part test")
+        raise DataError(wrong, "give --part train or --part test")
     workload = workload.choosing(request.objective_choice.over(notes.choice(request.checkpoint)))
     click.echo(workload.loss_text)
     with restored(request, workload.model, state, request.batch_size, workload.loss, workload.metrics) as trainer:

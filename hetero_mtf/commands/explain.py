@@ -129,12 +129,12 @@ def _profile(given: str | None, plan_file: str, plan: Plan, what_if: WhatIf) -> 
         pairs = (device_names(profile.cluster), profile.batch_size), (plan.devices, plan.batch_size)
         if pairs[0] != pairs[1]:
             texts = [f"devices {', '.join(names)} at batch size {size}" for names, size in pairs]
-            raise PlanError(f"{path} is for {texts[0]} and the plan for {texts[1]}; give the profile that the plan was made from")
+            raise PlanError(f"{path} is for {texts[0]} and the plan for {texts[1]}", "give the profile that the plan was made from")
         return profile
 
     path = str(beside_plan(plan_file, "profile"))
     if given is None and what_if and not pathlib.Path(path).is_file():
-        raise PlanError(f"what if needs the profile of the plan and there is no {path}; give it with --profile")
+        raise PlanError(f"what if needs the profile of the plan and there is no {path}", "give it with --profile")
     return _loaded(given, path, load, needed=bool(what_if))
 
 
@@ -178,7 +178,7 @@ def _before_after(before: Plan, profile: Profile, what_if: WhatIf) -> tuple[Sect
     options = PipelineOptions(schedule=_schedule(before), recompute=before.recompute) if before.strategy == "pipeline" else None
     predicted = predict_plan(Costs(profile), before)  # by the rules that the other plan is predicted by
     if predicted is None:
-        raise PlanError("stages that work one after another have no prediction to set another beside; give the plan another schedule")
+        raise PlanError("stages that work one after another have no prediction to set another beside", "give the plan another schedule")
     after = plan_if(profile, what_if, None, strategy, before.gradient_sync, options)
     changed = what_if_profile(profile, what_if)
     kept = predict_plan(Costs(changed), before) if before.pipelined else None

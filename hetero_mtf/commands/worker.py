@@ -32,7 +32,7 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
     task = addresses.task if index is None else index
     if task is None:
         remedy = "add --index, or in a Slurm job start it with srun"
-        raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown; {remedy}")
+        raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown", remedy)
     from hetero_mtf.commands.process.quiet import load_tensorflow
     from hetero_mtf.commands.process.start_line import print_start_line
 
@@ -73,4 +73,4 @@ def _addresses(hosts: str | None, port: int | None, variables: Mapping[str, str]
         return parse_tf_config(variables["TF_CONFIG"], worker=not numbered)
     if variables.get("SLURM_JOB_ID") or variables.get("SLURM_JOBID"):
         return parse_slurm(variables, worker=True)
-    raise ClusterError("no servers are named: neither --hosts nor TF_CONFIG nor a Slurm job; add --hosts HOST:PORT,... and --index")
+    raise ClusterError("no servers are named: neither --hosts nor TF_CONFIG nor a Slurm job", "add --hosts HOST:PORT,... and --index")

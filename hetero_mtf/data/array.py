@@ -29,9 +29,9 @@ def as_numbers(value: Any, what: str) -> Array:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as fault:
-        raise DataError(f"{what} is not an array ({fault}); pass a NumPy array whose samples all have the same shape") from fault
+        raise DataError(f"{what} is not an array ({fault})", "pass a NumPy array whose samples all have the same shape") from fault
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
-        raise DataError(f"{what} holds values of type {array.dtype}, not numbers; turn them into numbers first")
+        raise DataError(f"{what} holds values of type {array.dtype}, not numbers", "turn them into numbers first")
     return array
 
 
@@ -55,4 +55,4 @@ def check_finite(array: Array, what: str) -> None:
     bad = np.concatenate([~np.isfinite(array[at : at + step]).reshape(len(array[at : at + step]), -1).all(axis=1) for at in starts])
     if bad.any():
         extent = f"{int(bad.sum())} of {len(array)} samples, the first at {int(bad.argmax())}"
-        raise DataError(f"{what} has NaN or infinite values in {extent}; remove them")
+        raise DataError(f"{what} has NaN or infinite values in {extent}", "remove them")

@@ -80,7 +80,7 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form 
     for name, part in zip(form.inputs.names if form else (), samples if isinstance(samples, tuple) else ()):
         if len(part) != len(first):
             wrong = f"input {name} has {len(part)} samples and input {first_name} {len(first)}"
-            raise DataError(f"x{where} does not fit together: {wrong}; there must be as many of each")
+            raise DataError(f"x{where} does not fit together: {wrong}", "there must be as many of each")
     if form is not None and isinstance(y, (list, tuple)) and len(y) == form.outputs.count == 1 and np.shape(y[0])[:1] == (len(first),):
         y = y[0]  # a list of one output
     one = isinstance(sample_weight, (list, tuple)) and len(sample_weight) == 1 == len(names)
@@ -90,7 +90,7 @@ def check_batch(x: Any, y: Any, sample_weight: Any, where: str = "", form: Form 
     weights = _each_named(sample_weight, "sample_weight", where, names, lambda w, what: _check_weights(w, len(first), where, what))
     if len(names) > 1 and weights is not None and not isinstance(weights, tuple) and weights.ndim > 1:
         wrong = f"sample_weight{where} has shape {weights.shape} and there are {len(names)} outputs"
-        raise DataError(f"{wrong}; give one weight a sample for all, or one array for each")
+        raise DataError(wrong, "give one weight a sample for all, or one array for each")
     return Batch(samples, labels, weights)
 
 
@@ -99,16 +99,16 @@ def _each_named(part: Any, what: str, where: str, names: Sequence[str], check: C
     if not isinstance(part, tuple) or not names:
         return None if part is None else check(as_numbers(part, f"{what}{where}"), f"{what}{where}")
     if len(part) != len(names):
-        raise DataError(f"{what}{where} has {len(part)} arrays and the model {len(names)} of them; hand over one array for each")
+        raise DataError(f"{what}{where} has {len(part)} arrays and the model {len(names)} of them", "hand over one array for each")
     called = [f"{what} of {name}{where}" for name in names]
     return tuple(None if array is None else check(as_numbers(array, name), name) for name, array in zip(called, part))
 
 
 def _check_samples(samples: Array, what: str, finite: bool) -> Array:
     if not samples.ndim:
-        raise DataError(f"{what} is a single number; hand over an array of shape (samples, ...)")
+        raise DataError(f"{what} is a single number", "hand over an array of shape (samples, ...)")
     if not len(samples):
-        raise DataError(f"{what} is empty, its shape is {samples.shape}; there must be at least one sample")
+        raise DataError(f"{what} is empty, its shape is {samples.shape}", "there must be at least one sample")
     if finite:
         check_finite(samples, what)
     return samples
@@ -117,7 +117,7 @@ def _check_samples(samples: Array, what: str, finite: bool) -> Array:
 def _check_labels(y: Array, samples: int, where: str, what: str) -> Array:
     if y.shape[:1] != (samples,):
         shown = what.removesuffix(where)
-        raise DataError(f"x{where} has {samples} samples and {shown} has shape {y.shape}; there must be one label a sample")
+        raise DataError(f"x{where} has {samples} samples and {shown} has shape {y.shape}", "there must be one label a sample")
     check_finite(y, what)
     return y
 
@@ -126,10 +126,10 @@ def _check_weights(weights: Array, samples: int, where: str, what: str) -> Array
     if weights.shape[:1] != (samples,):
         shown = what.removesuffix(where)
         wrong = f"x{where} has {samples} samples and {shown} has shape {weights.shape}"
-        raise DataError(f"{wrong}; there must be one weight a sample, or one for each value of its loss")
+        raise DataError(wrong, "there must be one weight a sample, or one for each value of its loss")
     check_finite(weights, what)
     if (weights < 0).any():
-        raise DataError(f"{what} goes down to {weights.min():g}; weights must not be negative")
+        raise DataError(f"{what} goes down to {weights.min():g}", "weights must not be negative")
     return weights.reshape(samples) if weights.shape[1:] == (1,) else weights
 
 
@@ -149,10 +149,10 @@ def check_class_weight(class_weight: Any) -> dict[int, float]:
         weights = {int(number): float(weight) for number, weight in dict(class_weight).items()}
     except (TypeError, ValueError) as fault:
         wrong = f"class_weight {class_weight!r} is not a dict from class number to weight"
-        raise DataError(f"{wrong}; write for instance {{0: 1.0, 1: 3.0}}") from fault
+        raise DataError(wrong, "write for instance {0: 1.0, 1: 3.0}") from fault
     bad = {number: weight for number, weight in weights.items() if not 0 <= weight < np.inf or number < 0}
     if bad:
-        raise DataError(f"class_weight has {bad}; class numbers and weights must not be negative, and weights be finite")
+        raise DataError(f"class_weight has {bad}", "class numbers and weights must not be negative, and weights be finite")
     return weights
 
 
@@ -181,7 +181,7 @@ def weights_by_class(y: Array, class_weight: dict[int, float], where: str = "", 
     numbers = y if numbered or y.ndim == 1 else y.argmax(axis=-1) if y.shape[-1] > 1 else y[..., 0]
     between = numbers[numbers != np.round(numbers)]
     if len(between):
-        raise DataError(f"class_weight needs class numbers and y{where} has values such as {between[0]:g}; pass sample_weight instead")
+        raise DataError(f"class_weight needs class numbers and y{where} has values such as {between[0]:g}", "pass sample_weight instead")
     classes, place = np.unique(numbers, return_inverse=True)
     return np.array([class_weight.get(int(c), 1.0) for c in classes])[place].reshape(numbers.shape)
 
@@ -202,11 +202,11 @@ def add_class_weight(batch: Batch, class_weight: dict[int, float], where: str = 
         If there are several outputs, no labels, or sample weights already, as Keras refuses both at once.
     """
     if isinstance(batch.y, tuple):
-        raise DataError(f"class_weight goes with one output and there are {len(batch.y)}{where}; pass sample_weight instead")
+        raise DataError(f"class_weight goes with one output and there are {len(batch.y)}{where}", "pass sample_weight instead")
     if batch.y is None:
-        raise DataError(f"class_weight needs labels and there are none{where}; pass y")
+        raise DataError(f"class_weight needs labels and there are none{where}", "pass y")
     if batch.sample_weight is not None:
-        raise DataError(f"class_weight and sample_weight are both given{where}; multiply them yourself and pass sample_weight")
+        raise DataError(f"class_weight and sample_weight are both given{where}", "multiply them yourself and pass sample_weight")
     numbered = form is not None and batch.y.ndim in form.number_ranks
     return batch._replace(sample_weight=weights_by_class(batch.y, class_weight, where, numbered))
 

@@ -44,7 +44,7 @@ def load_cifar10(folder: str, dtype: str) -> Dataset:
     uneven = [f"{stem}{ending} has {len(y)}" for stem, (_, y) in zip(STEMS[:-1], batches) if len(y) != len(batches[0][1])]
     if uneven:
         first = f"{STEMS[0]}{ending} has {len(batches[0][1])} images"
-        raise DataError(f"the training files in {place} differ in length: {first}, {', '.join(uneven)}; fetch the shorter ones again")
+        raise DataError(f"the training files in {place} differ in length: {first}, {', '.join(uneven)}", "fetch the shorter ones again")
     x_train, y_train = (np.concatenate(part) for part in zip(*batches[:-1]))
     x_test, y_test = batches[-1]
     return Dataset(f"cifar10:{folder}", _images(x_train, dtype), y_train, _images(x_test, dtype), y_test, CLASSES)
@@ -69,12 +69,12 @@ def _images(rows: Array, dtype: str) -> Array:
 
 def _find(folder: pathlib.Path) -> tuple[pathlib.Path, str]:
     if not folder.is_dir():
-        raise DataError(f"cifar10:{folder} is not a folder; name the one that holds {STEMS[0]} or {STEMS[0]}.bin and its five fellows")
+        raise DataError(f"cifar10:{folder} is not a folder", f"name the one that holds {STEMS[0]} or {STEMS[0]}.bin and its five fellows")
     places = [(place, ending) for ending, inner in FOLDERS.items() for place in (folder, folder / inner)]
     lacking = {(place, ending): [f"{s}{ending}" for s in STEMS if not (place / f"{s}{ending}").is_file()] for place, ending in places}
     (place, ending), missing = min(lacking.items(), key=lambda item: len(item[1]))
     if missing:
-        raise DataError(f"{place} lacks {', '.join(missing)}; put the missing CIFAR-10 files there")
+        raise DataError(f"{place} lacks {', '.join(missing)}", "put the missing CIFAR-10 files there")
     return place, ending
 
 
@@ -82,9 +82,9 @@ def _read_binary(path: pathlib.Path) -> _ImagesAndLabels:
     try:
         body = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as fault:
-        raise DataError(f"cannot read {path}: {fault.strerror or fault}; check the path") from fault
+        raise DataError(f"cannot read {path}: {fault.strerror or fault}", "check the path") from fault
     if not len(body) or len(body) % (1 + PIXELS):
-        raise DataError(f"{path} is truncated: expected a multiple of {1 + PIXELS} bytes, found {len(body)}; {REMEDY}")
+        raise DataError(f"{path} is truncated: expected a multiple of {1 + PIXELS} bytes, found {len(body)}", f"{REMEDY}")
     rows = body.reshape(-1, 1 + PIXELS)
     return rows[:, 1:], _labels(rows[:, 0], path)
 
@@ -95,12 +95,12 @@ def _read_python(path: pathlib.Path) -> _ImagesAndLabels:
     missing = [name for name in ("data", "labels") if name not in entries]
     if missing:
         raise DataError(
-            f"{path} is not a CIFAR-10 batch: expected a dict with data and labels, found no {' and no '.join(missing)}; {REMEDY}"
+            f"{path} is not a CIFAR-10 batch: expected a dict with data and labels, found no {' and no '.join(missing)}", f"{REMEDY}"
         )
     data, labels = entries["data"], _label_array(entries["labels"], path)
     form = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), PIXELS) or not len(labels):
-        raise DataError(f"{path} has data of the wrong form: expected uint8 ({len(labels) or 10_000}, {PIXELS}), found {form}; {REMEDY}")
+        raise DataError(f"{path} has data of the wrong form: expected uint8 ({len(labels) or 10_000}, {PIXELS}), found {form}", f"{REMEDY}")
     return data, _labels(labels, path)
 
 
@@ -114,11 +114,13 @@ def _label_array(labels: object, path: pathlib.Path) -> Array:
     except ValueError:
         array = np.zeros(0, object)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"{path} has labels of the wrong form: expected a list of whole numbers, found {type(labels).__name__}; {REMEDY}")
+        raise DataError(
+            f"{path} has labels of the wrong form: expected a list of whole numbers, found {type(labels).__name__}", f"{REMEDY}"
+        )
     return array
 
 
 def _labels(labels: Array, path: pathlib.Path) -> Array:
     if labels.min() < 0 or labels.max() >= CLASSES:
-        raise DataError(f"{path} has labels from {labels.min()} to {labels.max()}: expected 0 to {CLASSES - 1}; {REMEDY}")
+        raise DataError(f"{path} has labels from {labels.min()} to {labels.max()}: expected 0 to {CLASSES - 1}", f"{REMEDY}")
     return labels.astype("int64")

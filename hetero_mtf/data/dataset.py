@@ -59,7 +59,7 @@ class Dataset(LabelledData):
             if y.shape[1:] != self.y_train.shape[1:]:
                 faults.append(f"a label has shape {self.y_train.shape[1:]} in y_train and {y.shape[1:]} in y_{part}")
         if faults:
-            raise DataError(f"data set {self.name} does not fit together: {'; '.join(faults)}; fix the files it comes from")
+            raise DataError(f"data set {self.name} does not fit together: {'; '.join(faults)}", "fix the files it comes from")
 
     @property
     def _parts(self) -> dict[str, tuple[Array, Array]]:
@@ -81,12 +81,12 @@ class Dataset(LabelledData):
             If it has samples to validate on already, or one side would be empty.
         """
         if self.x_validation is not None:
-            raise DataError(f"data set {self.name} has {len(self.x_validation)} samples to validate on; leave out --validation-split")
+            raise DataError(f"data set {self.name} has {len(self.x_validation)} samples to validate on", "leave out --validation-split")
         count = len(self.x_train)
         at = math.floor(count * (1.0 - fraction))
         if not 0 < at < count:
             wrong = f"--validation-split is {fraction}, which leaves nothing on one side of the {count} training samples of {self.name}"
-            raise DataError(f"{wrong}; give another fraction")
+            raise DataError(wrong, "give another fraction")
         x, y = self.x_train, self.y_train
         return dataclasses.replace(self, x_train=x[:at], y_train=y[:at], x_validation=x[at:], y_validation=y[at:])
 

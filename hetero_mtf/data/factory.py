@@ -63,7 +63,7 @@ def batch_source(
     if not is_array(x) and not packed and (is_tensor_dataset(x) or not isinstance(x, (list, tuple))):
         _refuse(f"a {type(x).__name__}", y=y)
     if y is None and labels:
-        raise DataError(f"x is {'a dict' if packed else 'an array'} and y is missing; pass the labels as y")
+        raise DataError(f"x is {'a dict' if packed else 'an array'} and y is missing", "pass the labels as y")
     options: dict[str, Any] = {"class_weight": class_weight, "dtype": dtype, "form": form, "finite": finite}
     return ArraySource(x, y, sample_weight, batch_size, shuffle, seed, steps_per_epoch=steps_per_epoch, **options)
 
@@ -100,4 +100,4 @@ def is_array(x: Any) -> bool:
 def _refuse(form: str, **options: Any) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise DataError(f"x is {form} and {', '.join(given)} cannot go with it; leave it out, or hand it over within x")
+        raise DataError(f"x is {form} and {', '.join(given)} cannot go with it", "leave it out, or hand it over within x")

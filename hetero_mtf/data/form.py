@@ -67,7 +67,7 @@ class Form:
         leaves = self.outputs.flatten(value, f"y{where}") if target_leaves is None else target_leaves
         for name, wanted, leaf in zip(self.outputs.names, self.targets, leaves):
             if wanted and leaf is None:
-                raise DataError(f"y{where} is missing for output {name}, which has a loss; pass its targets")
+                raise DataError(f"y{where} is missing for output {name}, which has a loss", "pass its targets")
         return _flat(leaves)
 
     def weight(self, value: Any, where: str = "") -> Flat:

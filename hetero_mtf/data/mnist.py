@@ -46,7 +46,9 @@ def load_mnist(folder: str, dtype: str) -> Dataset:
     for part in ("train", "t10k"):
         images, labels = len(arrays[f"{part}-images"]), len(arrays[f"{part}-labels"])
         if images != labels:
-            raise DataError(f"{paths[f'{part}-images']} has {images} images and {paths[f'{part}-labels'].name} {labels} labels; {REMEDY}")
+            raise DataError(
+                f"{paths[f'{part}-images']} has {images} images and {paths[f'{part}-labels'].name} {labels} labels", f"{REMEDY}"
+            )
     x_train, x_test = (_scaled(arrays[f"{part}-images"], dtype) for part in ("train", "t10k"))
     y_train, y_test = (arrays[f"{part}-labels"].astype("int64") for part in ("train", "t10k"))
     return Dataset(f"mnist:{folder}", x_train, y_train, x_test, y_test, classes=count_classes(y_train, y_test))
@@ -74,11 +76,11 @@ def _names(stem: str) -> Sequence[str]:
 
 def _find(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     if not folder.is_dir():
-        raise DataError(f"mnist:{folder} is not a folder; name the one that holds {_names(STEMS[0])[0]} and its three fellows")
+        raise DataError(f"mnist:{folder} is not a folder", f"name the one that holds {_names(STEMS[0])[0]} and its three fellows")
     paths = {stem: next((folder / name for name in _names(stem) if (folder / name).is_file()), None) for stem in STEMS}
     missing = [_names(stem)[0] for stem, path in paths.items() if path is None]
     if missing:
-        raise DataError(f"{folder} lacks {', '.join(missing)} (or the same with .gz); put the missing MNIST files there")
+        raise DataError(f"{folder} lacks {', '.join(missing)} (or the same with .gz)", "put the missing MNIST files there")
     return cast("dict[str, pathlib.Path]", paths)
 
 
@@ -103,25 +105,25 @@ def read_idx(path: pathlib.Path, dimensions: int) -> Array:
         with cast("BinaryIO", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
             return _read(file, path, dimensions)
     except (gzip.BadGzipFile, zlib.error, EOFError) as fault:
-        raise DataError(f"{path} is not a complete gzip file ({fault}); {REMEDY}") from fault
+        raise DataError(f"{path} is not a complete gzip file ({fault})", f"{REMEDY}") from fault
     except OSError as fault:
-        raise DataError(f"cannot read {path}: {fault.strerror or fault}; check the path") from fault
+        raise DataError(f"cannot read {path}: {fault.strerror or fault}", "check the path") from fault
 
 
 def _read(file: BinaryIO, path: pathlib.Path, dimensions: int) -> Array:
     header = file.read(4 * (1 + dimensions))
     expected = UNSIGNED_BYTE << 8 | dimensions
     if len(header) < 4 * (1 + dimensions):
-        raise DataError(f"{path} is truncated: expected a header of {4 * (1 + dimensions)} bytes, found {len(header)}; {REMEDY}")
+        raise DataError(f"{path} is truncated: expected a header of {4 * (1 + dimensions)} bytes, found {len(header)}", f"{REMEDY}")
     magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
     if magic != expected:
-        raise DataError(f"{path} is not the IDX file of its name: expected magic number {expected}, found {magic}; {REMEDY}")
+        raise DataError(f"{path} is not the IDX file of its name: expected magic number {expected}, found {magic}", f"{REMEDY}")
     length = math.prod(shape)
     body = _at_most(file, length + 1)
     if len(body) != length or not length:
         length_text = f"more than {length}" if len(body) > length else str(len(body))
         raise DataError(
-            f"{path} has the wrong length: its header says {shape}, expected {length} bytes after it, found {length_text}; {REMEDY}"
+            f"{path} has the wrong length: its header says {shape}, expected {length} bytes after it, found {length_text}", f"{REMEDY}"
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
 

@@ -50,16 +50,16 @@ def load(name: str, *, dtype: str = "float32") -> Dataset:
     ((100, 8, 8, 1), (25, 8, 8, 1), 10)
     """
     if dtype not in ("float32", "float64"):
-        raise DataError(f"data of type {dtype!r} cannot be loaded; use float32 or float64")
+        raise DataError(f"data of type {dtype!r} cannot be loaded", "use float32 or float64")
     kind, colon, place = name.partition(":")
     if kind == VOLUMES:
-        raise DataError(f"{name!r} is a table of scans, which are not read at once; open it with hetero_mtf.data.volumes.open_volumes")
+        raise DataError(f"{name!r} is a table of scans, which are not read at once", "open it with hetero_mtf.data.volumes.open_volumes")
     if kind not in FORMS:
         forms = ", ".join(form for form, _ in FORMS.values())
-        raise DataError(f"there is no data set {name!r}; use one of {forms}, {VOLUMES}:TABLE")
+        raise DataError(f"there is no data set {name!r}", f"use one of {forms}, {VOLUMES}:TABLE")
     form, loader = FORMS[kind]
     if (kind in PLACED and not place) or (kind == "digits" and colon) or (colon and not place):
-        raise DataError(f"data set {name!r} is incomplete or has a part too many; write {form}")
+        raise DataError(f"data set {name!r} is incomplete or has a part too many", f"write {form}")
     return loader(place, dtype)
 
 

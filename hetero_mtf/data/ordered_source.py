@@ -35,9 +35,9 @@ class OrderedSource(BatchSource, abc.ABC):
     def __init__(self, samples: int, batch_size: int, shuffle: bool, seed: int) -> None:
         super().__init__()
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise DataError(f"batch_size is {batch_size!r}; use a whole number from 1")
+            raise DataError(f"batch_size is {batch_size!r}", "use a whole number from 1")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise DataError(f"seed is {seed!r}; use a whole number from 0")
+            raise DataError(f"seed is {seed!r}", "use a whole number from 0")
         self._samples = samples
         self._batch_size = int(batch_size)
         self._shuffle = bool(shuffle)

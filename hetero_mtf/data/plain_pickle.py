@@ -31,9 +31,9 @@ def read_plain_pickle(path: pathlib.Path) -> Any:
     except DataError as fault:
         raise DataError(f"{path} {fault}") from fault
     except OSError as fault:
-        raise DataError(f"cannot read {path}: {fault.strerror or fault}; check the path") from fault
+        raise DataError(f"cannot read {path}: {fault.strerror or fault}", "check the path") from fault
     except Exception as fault:  # a damaged pickle raises whatever its bytes lead to
-        raise DataError(f"{path} is not a complete pickle file ({type(fault).__name__}: {fault}); fetch the file again") from fault
+        raise DataError(f"{path} is not a complete pickle file ({type(fault).__name__}: {fault})", "fetch the file again") from fault
 
 
 def _empty_array(kind: object, shape: tuple[int, ...], code: object) -> Array:
@@ -64,4 +64,4 @@ class _PlainUnpickler(pickle.Unpickler):
         try:
             return _ALLOWED[module_name, global_name]
         except KeyError:
-            raise DataError(f"asks for {module_name}.{global_name}, which plain data does not need; do not trust this file") from None
+            raise DataError(f"asks for {module_name}.{global_name}, which plain data does not need", "do not trust this file") from None

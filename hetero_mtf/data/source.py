@@ -74,7 +74,7 @@ class BatchSource(abc.ABC):
 
     def __iter__(self) -> Iterator[Batch]:
         if self._closed:
-            raise DataError("this source of batches was closed; make a new one")
+            raise DataError("this source of batches was closed", "make a new one")
         if self._feed is None:
             self._feed = Prefetcher(self._prepare(self._epoch, self._batch, self._sample))
         return self._hand_over(self._feed)
@@ -140,7 +140,7 @@ class BatchSource(abc.ABC):
         faults = self._faults(state) if isinstance(state, Mapping) else [f"it is a {type(state).__name__}, not a dict"]
         if faults:
             raise DataError(
-                f"the data position does not fit: {'; '.join(faults)}; restore a checkpoint made with this data, or start again"
+                f"the data position does not fit: {'; '.join(faults)}", "restore a checkpoint made with this data, or start again"
             )
         self._stop()
         self._epoch, self._batch, self._sample, self._first = state["epoch"], state["batch"], state["sample"], state.get("first", 0)
@@ -174,5 +174,5 @@ def checked_steps(steps: Any) -> int | None:
         If they are no whole number from 1.
     """
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1):
-        raise DataError(f"steps_per_epoch is {steps!r}; use a whole number from 1, or leave it out")
+        raise DataError(f"steps_per_epoch is {steps!r}", "use a whole number from 1, or leave it out")
     return None if steps is None else int(steps)

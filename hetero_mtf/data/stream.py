@@ -42,7 +42,7 @@ def checked_stream(value: Any, steps: int | None) -> Any:
     """
     if is_tensor_dataset(value):
         if steps is None and int(value.cardinality()) == -1:
-            raise DataError("the stream of batches never ends; pass steps, or cut it, as with dataset.take(100)")
+            raise DataError("the stream of batches never ends", "pass steps, or cut it, as with dataset.take(100)")
         return value
     if isinstance(value, types.GeneratorType) or is_py_dataset(value) or is_torch_loader(value):
         return value

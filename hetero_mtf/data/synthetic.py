@@ -36,7 +36,7 @@ def load_synthetic(form: str, dtype: str) -> Dataset:
     height, width, channels, classes, count = (int(n) for n in match.groups()) if match else (0,) * 5
     if not match or min(height, width, channels, classes) < 1 or count < classes:
         expected = "synthetic:HxWxC:CLASSES:COUNT with COUNT at least CLASSES"
-        raise DataError(f"synthetic:{form} cannot be made: expected {expected}; write for instance synthetic:{DEFAULT}")
+        raise DataError(f"synthetic:{form} cannot be made: expected {expected}", f"write for instance synthetic:{DEFAULT}")
     rng = np.random.default_rng(SEED)
     patterns = rng.standard_normal((classes, height, width, channels)).astype(dtype)
     x_train, y_train = _draw(rng, patterns, count)

@@ -61,17 +61,17 @@ def parse_hosts(hosts: Sequence[str]) -> Addresses:
         If the list is empty, an address has no host or port or is one that no other host reaches, or occurs twice; all faults at once.
     """
     if isinstance(hosts, str):
-        raise ClusterError(f"the hosts are the text {hosts!r}; write a list of HOST:PORT, such as [{hosts!r}]")
+        raise ClusterError(f"the hosts are the text {hosts!r}", f"write a list of HOST:PORT, such as [{hosts!r}]")
     cleaned = tuple(host.strip() if isinstance(host, str) else host for host in hosts)
     if not cleaned:
-        raise ClusterError(f"the list of hosts is empty; {_FORM}")
+        raise ClusterError("the list of hosts is empty", f"{_FORM}")
     malformed = {repr(host): fault for host in cleaned if (fault := fault_of_form(host))}
     unreached = {host: fault for host in cleaned if repr(host) not in malformed and (fault := fault_of_host(split(host)[0]))}
     clauses = [f"{', '.join(f'{host} ({fault})' for host, fault in malformed.items())} is no HOST:PORT"] if malformed else []
     clauses += [f"{host} is {fault}" for host, fault in unreached.items()]
     if clauses:
         remedies = [_FORM] * bool(malformed) + ["write the name or address by which other hosts reach the server"] * bool(unreached)
-        raise ClusterError(f"{', '.join(clauses)}; {' and '.join(remedies)}")
+        raise ClusterError(f"{', '.join(clauses)}", f"{' and '.join(remedies)}")
     _check_repeats(cleaned)
     _check_lease_ports(cleaned)
     return Addresses(cleaned)
@@ -84,7 +84,7 @@ def _check_repeats(hosts: Sequence[str]) -> None:
         spellings.setdefault(canonical(host), []).append(host)
     repeated = [", also written ".join(dict.fromkeys(listed)) for listed in spellings.values() if len(listed) > 1]
     if repeated:
-        raise ClusterError(f"{', '.join(sorted(repeated))} is listed more than once; give every server its own port")
+        raise ClusterError(f"{', '.join(sorted(repeated))} is listed more than once", "give every server its own port")
 
 
 def _check_lease_ports(hosts: Sequence[str]) -> None:
@@ -95,7 +95,7 @@ def _check_lease_ports(hosts: Sequence[str]) -> None:
         lease = f"{name}:{lease_port(int(port))}"
         if canonical(lease) in owners:
             owner = owners[canonical(lease)]
-            raise ClusterError(f"{host} grants its lease on {lease}, which {owner} uses too; choose a port with other last digits")
+            raise ClusterError(f"{host} grants its lease on {lease}, which {owner} uses too", "choose a port with other last digits")
         owners[canonical(lease)] = host
 
 
@@ -120,7 +120,7 @@ def parse_tf_config(text: str | None, worker: bool = False) -> Addresses:
     hosts = parse_hosts(workers).hosts
     if worker and isinstance(task, dict) and task.get("type") != "worker":
         remedy = 'start the training program in this process and hetero-mtf worker in those, or list this one there with type "worker"'
-        raise ClusterError(f"TF_CONFIG has the task {json.dumps(task)}, and only cluster.worker serves: {', '.join(hosts)}; {remedy}")
+        raise ClusterError(f"TF_CONFIG has the task {json.dumps(task)}, and only cluster.worker serves: {', '.join(hosts)}", remedy)
     return Addresses(hosts, _tf_config_task(task, len(hosts)))
 
 
@@ -135,15 +135,15 @@ def jobs_without_devices(text: str) -> tuple[str, ...]:
 def _document(text: str | None) -> dict[str, Any]:
     """Return the content of TF_CONFIG, which lists workers."""
     if not text or not text.strip():
-        raise ClusterError(f"TF_CONFIG is not set; {_SET}")
+        raise ClusterError("TF_CONFIG is not set", f"{_SET}")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise ClusterError(f"TF_CONFIG is not JSON ({fault}); {_SET}") from fault
+        raise ClusterError(f"TF_CONFIG is not JSON ({fault})", f"{_SET}") from fault
     jobs = document.get("cluster") if isinstance(document, dict) else None
     workers = jobs.get("worker") if isinstance(jobs, dict) else None
     if not isinstance(workers, list) or not workers or not all(isinstance(host, str) for host in workers):
-        raise ClusterError(f"TF_CONFIG names no workers (cluster.worker is {workers!r}); {_SET}")
+        raise ClusterError(f"TF_CONFIG names no workers (cluster.worker is {workers!r})", f"{_SET}")
     return dict(document)
 
 
@@ -154,5 +154,5 @@ def _tf_config_task(task: object, workers: int) -> int | None:
     if isinstance(index, str) and index.isascii() and index.isdecimal() and len(index) <= len(str(workers)):
         index = int(index)
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < workers:
-        raise ClusterError(f"TF_CONFIG has task {task!r} for {workers} workers; {_SET}")
+        raise ClusterError(f"TF_CONFIG has task {task!r} for {workers} workers", f"{_SET}")
     return index

@@ -76,9 +76,9 @@ def this_host(names: Sequence[str] | None = None) -> ClusterRecord:
         If a name is of another form, or there is no such device.
     """
     if isinstance(names, str):
-        raise ClusterError(f"the devices are the text {names!r}; write a list of names, such as [{names!r}]")
+        raise ClusterError(f"the devices are the text {names!r}", f"write a list of names, such as [{names!r}]")
     if names is not None and not names:
-        raise ClusterError('the list of devices is empty; name at least one, such as "cpu:0"')
+        raise ClusterError('the list of devices is empty', 'name at least one, such as "cpu:0"')
     wanted = None if names is None else [_normal_name(name) for name in names]
     cpu, pool = host_cpu()
     available = {cpu.name: (cpu, pool)}
@@ -87,7 +87,9 @@ def this_host(names: Sequence[str] | None = None) -> ClusterRecord:
     wanted = list(available) if wanted is None else wanted
     missing = sorted({name for name in wanted if name not in available})
     if missing:
-        raise ClusterError(f"{', '.join(missing)} is not on this host, which has {', '.join(available)}; leave it out or check the drivers")
+        raise ClusterError(
+            f"{', '.join(missing)} is not on this host, which has {', '.join(available)}", "leave it out or check the drivers"
+        )
     pools = {available[name][1].name: available[name][1] for name in wanted}
     return ClusterRecord(tuple(available[name][0] for name in wanted), tuple(pools.values()))
 
@@ -127,7 +129,7 @@ def _gpu(index: int, limit_bytes: int, host: str, gpus: Sequence[Any]) -> tuple[
 def _normal_name(name: str) -> str:
     match = _NAME.fullmatch(name.strip().removeprefix("/device:")) if isinstance(name, str) else None
     if match is None:
-        raise ClusterError(f'{name!r} is no device name; write "cpu:0" or "gpu:0"')
+        raise ClusterError(f'{name!r} is no device name', 'write "cpu:0" or "gpu:0"')
     return f"{match[1].lower()}:{int(match[2])}"
 
 

@@ -116,7 +116,7 @@ class ClusterRecord:
     def __post_init__(self) -> None:
         faults = _contradictions(self.devices, self.pools, self.links)
         if faults:
-            raise ClusterError(f"the description of the cluster is wrong: {', '.join(faults)}; correct it or look for the devices again")
+            raise ClusterError(f"the description of the cluster is wrong: {', '.join(faults)}", "correct it or look for the devices again")
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
@@ -133,13 +133,13 @@ class ClusterRecord:
         """
         faults: list[str] = []
         if not isinstance(document, Mapping):
-            raise ClusterError("the description of the cluster is not a JSON object; look for the devices again")
+            raise ClusterError("the description of the cluster is not a JSON object", "look for the devices again")
         devices = _entries(Device, document, "devices", faults)
         pools = _entries(MemoryPool, document, "pools", faults)
         links = _entries(Link, document, "links", faults) if "links" in document else ()
         if faults:
             faults += _contradictions(devices, pools, links)
-            raise ClusterError(f"the description of the cluster is damaged: {', '.join(faults)}; look for the devices again")
+            raise ClusterError(f"the description of the cluster is damaged: {', '.join(faults)}", "look for the devices again")
         return cls(_undamaged(devices), _undamaged(pools), _undamaged(links))
 
 

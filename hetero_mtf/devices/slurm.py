@@ -45,16 +45,16 @@ def parse_slurm(variables: Mapping[str, str], worker: bool = False) -> Addresses
     job, nodelist = _first(variables, "SLURM_JOB_ID", "SLURM_JOBID"), _nodelist(variables)
     if not _is_number(job) or not nodelist:
         remedy = "run inside a job of sbatch, srun or salloc"
-        raise ClusterError(f"SLURM_JOB_ID is {job!r} and SLURM_JOB_NODELIST is {nodelist!r}, so this is no Slurm job; {remedy}")
+        raise ClusterError(f"SLURM_JOB_ID is {job!r} and SLURM_JOB_NODELIST is {nodelist!r}, so this is no Slurm job", remedy)
     nodes = expand_nodelist(nodelist)
     counts = _tasks_per_node(variables.get("SLURM_TASKS_PER_NODE") or f"1(x{len(nodes)})", "SLURM_TASKS_PER_NODE")
     difference = _difference_of_step(variables, nodes, counts)
     if difference and worker:
-        raise ClusterError(f"{difference}; start the workers in one step over all nodes of the job with its task counts, or {_HOSTS}")
+        raise ClusterError(f"{difference}", f"start the workers in one step over all nodes of the job with its task counts, or {_HOSTS}")
     _check_counts(variables, counts, len(nodes))
     first = SLURM_FIRST_PORT + int(job) % SLURM_PORTS
     if first + max(counts) - 1 > _MOST_PORT:
-        raise ClusterError(f"{max(counts)} tasks of a node have no ports from {first} to {_MOST_PORT}; start fewer, or {_HOSTS}")
+        raise ClusterError(f"{max(counts)} tasks of a node have no ports from {first} to {_MOST_PORT}", f"start fewer, or {_HOSTS}")
     hosts = tuple(f"{node}:{first + place}" for node, count in zip(nodes, counts) for place in range(count))
     return Addresses(hosts, None if difference else _task(variables, counts), complete=True)
 
@@ -78,13 +78,13 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
     compact = re.sub(r"\s*,\s*", ",", text.strip())
     entries = _ENTRY.findall(compact)
     if ",".join(entries) != compact:
-        raise ClusterError(f"the node list {text!r} cannot be read; {remedy}")
+        raise ClusterError(f"the node list {text!r} cannot be read", remedy)
     nodes = [node for entry in entries for node in _expand(entry, text)]
     if not nodes:
-        raise ClusterError(f"the node list {text!r} names no node; {remedy}")
+        raise ClusterError(f"the node list {text!r} names no node", remedy)
     if len(nodes) > _MOST_NODES or len(set(nodes)) < len(nodes):
         fault = f"more than {_MOST_NODES} nodes" if len(nodes) > _MOST_NODES else "a node twice"
-        raise ClusterError(f"the node list {text!r} names {fault}; {remedy}")
+        raise ClusterError(f"the node list {text!r} names {fault}", remedy)
     return tuple(nodes)
 
 
@@ -115,7 +115,7 @@ def _expand_ranges(ranges: str, text: str) -> list[str]:
 
 
 def _unreadable(text: str, place: str) -> ClusterError:
-    return ClusterError(f"the node list {text!r} cannot be read at {place}; give the hosts with hosts:HOST:PORT,...")
+    return ClusterError(f"the node list {text!r} cannot be read at {place}", "give the hosts with hosts:HOST:PORT,...")
 
 
 def _first(variables: Mapping[str, str], *names: str) -> str:
@@ -139,7 +139,9 @@ def _refuse_heterogeneous(variables: Mapping[str, str]) -> None:
         return
     current = [name for name in lists if "_HET_" in name] or lists
     listed = ", ".join(f"{name} {variables[name]!r}" for name in current)
-    raise ClusterError(f"the Slurm job is heterogeneous (SLURM_HET_SIZE {size!r}, {listed}), which cluster slurm does not read; {_HOSTS}")
+    raise ClusterError(
+        f"the Slurm job is heterogeneous (SLURM_HET_SIZE {size!r}, {listed}), which cluster slurm does not read", f"{_HOSTS}"
+    )
 
 
 def _tasks_per_node(text: str, name: str) -> list[int]:
@@ -147,7 +149,7 @@ def _tasks_per_node(text: str, name: str) -> list[int]:
     for part in text.split(","):
         match = _COUNT.fullmatch(part.strip())
         if match is None or int(match[2] or 1) > _MOST_NODES:
-            raise ClusterError(f"{name} is {text!r}, which cannot be read; give the hosts with hosts:HOST:PORT,...")
+            raise ClusterError(f"{name} is {text!r}, which cannot be read", "give the hosts with hosts:HOST:PORT,...")
         counts += [int(match[1])] * int(match[2] or 1)
     return counts
 
@@ -179,14 +181,14 @@ def _check_counts(variables: Mapping[str, str], counts: Sequence[int], nodes: in
     if len(counts) != nodes:
         fault = f"SLURM_TASKS_PER_NODE {text!r} is for {len(counts)} nodes, the job has {nodes}"
         kept = "start the program in the batch script, or with srun --preserve-env, which passes on the job's"
-        raise ClusterError(f"{fault}; {kept if _in_step(variables) else 'start the tasks on all nodes'}, or {_HOSTS}")
+        raise ClusterError(str(fault), f"{kept if _in_step(variables) else 'start the tasks on all nodes'}, or {_HOSTS}")
     for name in ("SLURM_NTASKS", "SLURM_NPROCS"):
         total = variables.get(name, "").strip()
         if total and total != str(sum(counts)):
             fault = f"{name} is {total!r} and SLURM_TASKS_PER_NODE {text!r}, which are {sum(counts)} tasks"
-            raise ClusterError(f"{fault}; request the tasks of the job with --ntasks or --ntasks-per-node, or {_HOSTS}")
+            raise ClusterError(str(fault), f"request the tasks of the job with --ntasks or --ntasks-per-node, or {_HOSTS}")
     if not sum(counts):
-        raise ClusterError(f"SLURM_TASKS_PER_NODE {text!r} has no tasks; start the workers with srun, or {_HOSTS}")
+        raise ClusterError(f"SLURM_TASKS_PER_NODE {text!r} has no tasks", f"start the workers with srun, or {_HOSTS}")
 
 
 def _task(variables: Mapping[str, str], counts: Sequence[int]) -> int | None:
@@ -196,5 +198,5 @@ def _task(variables: Mapping[str, str], counts: Sequence[int]) -> int | None:
     node, local = variables.get("SLURM_NODEID", ""), variables.get("SLURM_LOCALID", "")
     if not _is_number(node) or not _is_number(local) or int(node) >= len(counts) or int(local) >= counts[int(node)]:
         place = f"SLURM_NODEID is {node!r} and SLURM_LOCALID {local!r}"
-        raise ClusterError(f"{place} in a job with {list(counts)} tasks on its nodes; start the task with srun")
+        raise ClusterError(f"{place} in a job with {list(counts)} tasks on its nodes", "start the task with srun")
     return sum(counts[: int(node)]) + int(local)

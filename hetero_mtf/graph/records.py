@@ -142,12 +142,12 @@ class LayerGraph:
             object.__setattr__(self, "outputs", (len(self.layers) - 1,))
         for index, layer in enumerate(self.layers):
             if any(not 0 <= source < index for source in layer.inputs):
-                raise HeteroError(f"layer {layer.name} reads layers {layer.inputs}, which do not all come before it; sort the layers")
+                raise HeteroError(f"layer {layer.name} reads layers {layer.inputs}, which do not all come before it", "sort the layers")
             if layer.shared_with is not None and not self._owns(layer.shared_with, index):
                 wrong = f"layer {layer.name} is shared with layer {layer.shared_with}"
-                raise HeteroError(f"{wrong}, which is no earlier first call with the same variables; name the first call")
+                raise HeteroError(f"{wrong}, which is no earlier first call with the same variables", "name the first call")
         if any(not 0 <= index < len(self.layers) for index in self.outputs):
-            raise HeteroError(f"the outputs are layers {self.outputs} of {len(self.layers)}; give indices of layers")
+            raise HeteroError(f"the outputs are layers {self.outputs} of {len(self.layers)}", "give indices of layers")
 
     def _owns(self, owner: int, index: int) -> bool:
         """Return whether layer `owner` may hold the variables of layer `index`."""
@@ -215,11 +215,11 @@ class LayerGraph:
         """
         faults = description_faults(document)
         if faults:
-            raise HeteroError(f"the network description is damaged: {list_text(faults, FAULTS_UP_TO)}; calibrate again")
+            raise HeteroError(f"the network description is damaged: {list_text(faults, FAULTS_UP_TO)}", "calibrate again")
         graph = cls(tuple(_layer(entry) for entry in document["layers"]), document["dtype"], tuple(document["outputs"]))
         digest = document["digest"]
         if digest != graph.digest:
-            raise HeteroError(f"the network description has digest {graph.digest} and its file {digest}; calibrate again")
+            raise HeteroError(f"the network description has digest {graph.digest} and its file {digest}", "calibrate again")
         return graph
 
 

@@ -56,7 +56,7 @@ def _finished(reads: Mapping[Call, Sequence[Call]], outputs: Sequence[Call]) -> 
             source = reads[call][at]
             if source in active:
                 circle = ", ".join(dict.fromkeys(name for name, _ in active))
-                raise UnsupportedError(f"layers {circle} read each other in a circle; a network must be acyclic")
+                raise UnsupportedError(f"layers {circle} read each other in a circle", "a network must be acyclic")
             if source not in done:
                 stack.append(source)
     return list(done)

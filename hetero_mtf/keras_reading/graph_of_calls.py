@@ -53,7 +53,7 @@ def functional_of(model: Any) -> Any | None:
     if isinstance(model, keras.Sequential) and type(model).call is keras.Sequential.call:
         function = sequential_function(model)
         if function is None:
-            raise UnsupportedError("the sequential model has no input shape yet; start it with keras.Input(shape)")
+            raise UnsupportedError("the sequential model has no input shape yet", "start it with keras.Input(shape)")
         return function
     if isinstance(model, Functional) and type(model).call is Functional.call:
         return model
@@ -80,11 +80,11 @@ def traced(model: Any) -> Any:
         If it is no Keras model, has steps or a loss of its own, or has no input shape yet.
     """
     if not isinstance(model, keras.Model):
-        raise UnsupportedError(f"{type(model).__name__} is no Keras model; give a keras.Model")
+        raise UnsupportedError(f"{type(model).__name__} is no Keras model", "give a keras.Model")
     own = _own_steps(model)
     if own:
         wrong = f"{type(model).__name__} has its own {own}, which would be ignored"
-        raise UnsupportedError(f"{wrong}; let its layers compute what it adds, by add_loss, and give the trainer a loss")
+        raise UnsupportedError(wrong, "let its layers compute what it adds, by add_loss, and give the trainer a loss")
     function = functional_of(model)
     if function is not None:
         return function
@@ -119,7 +119,7 @@ def _built_shape(model: Any) -> Any:
     shape = shapes.get("input_shape")
     if len(shapes) != 1 or shape is None:
         name = type(model).__name__
-        raise UnsupportedError(f"{name} has no input shape yet; call it on a batch, or build(input_shape), before it is given here")
+        raise UnsupportedError(f"{name} has no input shape yet", "call it on a batch, or build(input_shape), before it is given here")
     return shape
 
 

@@ -49,13 +49,13 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
     batch = call.has_batch(symbol)
     own = shape[1:] if batch else shape
     if any(n is None for n in own):
-        raise UnsupportedError(f"layer {name} ({kind}) has the output shape {shape}; give keras.Input every dimension but the batch")
+        raise UnsupportedError(f"layer {name} ({kind}) has the output shape {shape}", "give keras.Input every dimension but the batch")
     if dtype not in OUTPUT_DTYPES:
-        raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}; cast what it gives to float32 or float64")
+        raise UnsupportedError(f"layer {name} ({kind}) gives {dtype}", "cast what it gives to float32 or float64")
     operation = call.operation
     if holds_table(operation):
         wrong = f"layer {name} ({kind}) looks values up in a table of TensorFlow, which other graphs cannot read"
-        raise UnsupportedError(f"{wrong}; look them up in the data, before training")
+        raise UnsupportedError(wrong, "look them up in the data, before training")
     split, draws = _split(kind, call, batch, sources)
     split = "samples" if split == "elements" and not own else split  # a number a sample has no channels
     weights = {} if call.output == MASK_OUTPUT else named_weights(operation)

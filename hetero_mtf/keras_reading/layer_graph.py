@@ -93,7 +93,7 @@ class LiveLayerReader(LayerReader):
         shapes = {variable.name: variable.shape for variable in layer.variables}
         actual = {name: tuple(variable.shape) for name, variable in live.items()}
         if shapes != actual:
-            raise UnsupportedError(f"layer {node.name} ({node.kind}) has the variables {actual}, expected {shapes}; rebuild the model")
+            raise UnsupportedError(f"layer {node.name} ({node.kind}) has the variables {actual}, expected {shapes}", "rebuild the model")
         for name, variable in live.items():
             _check_live(node.name, name, variable, {option: attributes.get(f"{name}_{option}", 0.0) for option in ("l1", "l2")})
         trained = bool(node.config.get("trainable", True))
@@ -131,9 +131,9 @@ def _described_kind(node: Node) -> Node | None:
 def _check_live(layer: str, name: str, variable: Any, factors: Mapping[str, float]) -> None:
     """Raise unless a variable's regularizer and constraint are those that its layer's options name."""
     if getattr(variable, "constraint", None) is not None:
-        raise UnsupportedError(f"layer {layer} has a constraint on its {name}, which is not supported; leave it out")
+        raise UnsupportedError(f"layer {layer} has a constraint on its {name}, which is not supported", "leave it out")
     regularizer = getattr(variable, "regularizer", None)
     known = {option: getattr(regularizer, option, 0.0) for option in factors}
     if known != dict(factors) or type(regularizer).__name__ not in ("NoneType", "L1", "L2", "L1L2"):
         wrong = f"layer {layer} has a {name} with the regularizer {regularizer!r} and its options factors of {dict(factors)}"
-        raise UnsupportedError(f"{wrong}; give the regularizer when the layer is made")
+        raise UnsupportedError(wrong, "give the regularizer when the layer is made")

@@ -71,7 +71,7 @@ def _sequential(config: Mapping[str, Any], path: tuple[str, ...]) -> Level:
     if not entries or entries[0]["class_name"] != "InputLayer":
         shape = config.get("build_input_shape")
         if shape is None:
-            raise UnsupportedError("the sequential model has no input shape yet; start it with keras.Input(shape)")
+            raise UnsupportedError("the sequential model has no input shape yet", "start it with keras.Input(shape)")
         entries.insert(0, {"module": "keras.layers", "class_name": "InputLayer", "config": {"name": "input", "batch_shape": list(shape)}})
     names = [str(entry["config"]["name"]) for entry in entries]
     calls = {(name, 0): Place(source, 0, 0) for source, name in zip(names, names[1:])}
@@ -130,7 +130,7 @@ def _places(value: Any, name: str) -> Any:
         return {key: _places(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_places(item, name) for item in value if item is not None]
-    raise UnsupportedError(f"layer {name} is called with the constant {value!r}, which is not supported; use layers only")
+    raise UnsupportedError(f"layer {name} is called with the constant {value!r}, which is not supported", "use layers only")
 
 
 def kind_in(entry: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ def present_tensors() -> Iterator[None]:
                 return before(value, dtype, name)
             if value.dtype in (tf.resource, tf.variant):
                 raise UnsupportedError(
-                    "a layer or function holds a table or variable of TensorFlow that Keras does not know of; "
+                    "a layer or function holds a table or variable of TensorFlow that Keras does not know of",
                     "look numbers up in the data, before training, and hold weights in Keras variables (add_weight)"
                 )
             return tf.constant(value.numpy(), dtype or value.dtype, name=name or "present")

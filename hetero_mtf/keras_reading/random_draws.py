@@ -112,7 +112,7 @@ def draws_of_full_batch(rows: Sequence[int], begin: int, samples: int, total: in
             return own(shape)
         if count is None or extents is None or int(extents[0]) != samples * count:
             raise UnsupportedError(
-                f"layer {layer} draws other random numbers than when the model was read; "
+                f"layer {layer} draws other random numbers than when the model was read",
                 "let their shapes depend on the shapes of its inputs alone, or use hm.layers.declare(..., samplewise=False)"
             )
         return own([total * count, *(int(n) for n in extents[1:])])[begin * count : (begin + samples) * count]

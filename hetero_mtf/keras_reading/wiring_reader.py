@@ -155,7 +155,7 @@ class WiringReader(Generic[AnyLevel]):
 
     def _check_count(self) -> None:
         if len(self.nodes) + len(self.nested_inputs) >= CALLS_UP_TO:
-            raise UnsupportedError(f"the model has more than {CALLS_UP_TO} calls of layers; build a smaller one")
+            raise UnsupportedError(f"the model has more than {CALLS_UP_TO} calls of layers", "build a smaller one")
 
 
 class StoredWiringReader(WiringReader[Level]):
@@ -185,4 +185,4 @@ def _structure(places: Any) -> Structure:
 def _check_connected(level: Level, given: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], outputs: Sequence[Place]) -> None:
     for call in [*(place.key for place in outputs), *(source for sources in reads.values() for source in sources)]:
         if not reads.get(call) and call not in given:
-            raise UnsupportedError(f"layer {'/'.join([*level.path, call[0]])} is read and reads nothing itself; connect it to an input")
+            raise UnsupportedError(f"layer {'/'.join([*level.path, call[0]])} is read and reads nothing itself", "connect it to an input")

@@ -153,7 +153,7 @@ def register(kind: LayerKind) -> LayerKind:
     """
     if kind.keras_class in OWN_KINDS:
         raise UnsupportedError(
-            f"{kind.keras_class} is known already and cannot be replaced; register a layer under a name such as mine>Gain"
+            f"{kind.keras_class} is known already and cannot be replaced", "register a layer under a name such as mine>Gain"
         )
     KINDS[kind.keras_class] = kind
     return kind
@@ -177,7 +177,7 @@ def kind_of(layer: Layer) -> LayerKind:
 def unknown_kind(name: str, kind: str) -> UnsupportedError:
     """Return the error of a layer of a kind that is not known here."""
     wrong = f"layer {name} is a {kind}, which Keras itself computes in a model in memory, and no file may name"
-    return UnsupportedError(f"{wrong}; give the function that makes the model, such as --model FILE.py:function")
+    return UnsupportedError(wrong, "give the function that makes the model, such as --model FILE.py:function")
 
 
 def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Layer:
@@ -200,6 +200,6 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
     except UnsupportedError as fault:
         raise UnsupportedError(f"layer {name}: {fault}") from fault
     if min(output) < 1:
-        raise UnsupportedError(f"layer {name} ({kind}) would have the output shape {output}; its input {shapes[0]} is too small")
+        raise UnsupportedError(f"layer {name} ({kind}) would have the output shape {output}", f"its input {shapes[0]} is too small")
     variables = described.variables(attributes, shapes)
     return Layer(name, kind, attributes, tuple(inputs), output, variables, described.flops(attributes, shapes, output))

@@ -83,12 +83,12 @@ class LayerKind(abc.ABC):
         for key, value in config.items():
             if key not in known and value is not None:
                 wrong = f"layer {name} ({self.keras_class}) has the option {key}={value!r}, which is not supported"
-                raise UnsupportedOptionError(f"{wrong}; leave it out", key)
+                raise UnsupportedOptionError(wrong, "leave it out", key)
         for key, allowed in self.fixed.items():
             value = config.get(key, allowed[0])
             if (list(value) if isinstance(value, tuple) else value) not in allowed:
                 choice = " or ".join(repr(item) for item in allowed)
-                raise UnsupportedOptionError(f"layer {name} ({self.keras_class}) has {key}={value!r}; only {choice} is supported", key)
+                raise UnsupportedOptionError(f"layer {name} ({self.keras_class}) has {key}={value!r}", f"only {choice} is supported", key)
         return {key: _plain(config.get(key)) for key in self.kept}
 
     def of(self, attributes: Mapping[str, Any]) -> LayerKind:
@@ -179,7 +179,7 @@ def penalty_factors(name: str, option: str, value: Any, variable: str) -> dict[s
         if not isinstance(value, Mapping) or value.get("module") != "keras.regularizers" or value["class_name"] not in ("L1", "L2", "L1L2"):
             shown = value.get("class_name", value) if isinstance(value, Mapping) else value
             raise UnsupportedOptionError(
-                f"layer {name} has {option} {shown}; only L1, L2 and L1L2 of keras.regularizers are supported", option
+                f"layer {name} has {option} {shown}", "only L1, L2 and L1L2 of keras.regularizers are supported", option
             )
         factors.update({key: float(value["config"].get(key) or 0.0) for key in factors})
     return {f"{variable}_{key}": factor for key, factor in factors.items() if factor or key == "l2"}

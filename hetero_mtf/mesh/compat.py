@@ -34,7 +34,9 @@ def check_version(version: str | None) -> None:
     """
     if version not in SUPPORTED_VERSIONS:
         installed = f"mesh-tensorflow {version} is installed" if version else "mesh-tensorflow is not installed"
-        raise HeteroError(f"{installed}, this project needs {SUPPORTED_VERSIONS[0]}; pip install mesh-tensorflow=={SUPPORTED_VERSIONS[0]}")
+        raise HeteroError(
+            f"{installed}, this project needs {SUPPORTED_VERSIONS[0]}", f"pip install mesh-tensorflow=={SUPPORTED_VERSIONS[0]}"
+        )
 
 
 def _installed_version() -> str | None:
@@ -79,7 +81,7 @@ def _import_mesh_tensorflow() -> tuple[types.ModuleType, types.ModuleType]:
         import tensorflow as tf
 
         raise HeteroError(
-            f"mesh-tensorflow {_installed_version()} cannot be imported on TensorFlow {tf.__version__} ({fault}); "
+            f"mesh-tensorflow {_installed_version()} cannot be imported on TensorFlow {tf.__version__} ({fault})",
             "install a TensorFlow from 2.16 to 2.21"
         ) from fault
 

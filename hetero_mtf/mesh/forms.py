@@ -35,7 +35,7 @@ def mesh_shape(shape: Any) -> Any:
     for axis, count in _pairs(shape, "the shape of the mesh", _SHAPE):
         name = _name(axis, "a mesh axis", _SHAPE)
         if name in axes:
-            raise LayoutError(f"the mesh axis {name} is listed more than once in {shape!r}; give every axis its own name")
+            raise LayoutError(f"the mesh axis {name} is listed more than once in {shape!r}", "give every axis its own name")
         axes[name] = _count(count, name)
     return mtf.Shape([mtf.Dimension(name, count) for name, count in axes.items()])
 
@@ -58,7 +58,7 @@ def layout_axes(layout: Any) -> dict[str, str]:
         name, axis_name = _name(dimension, "a dimension of the layout", _LAYOUT), _name(axis, "a mesh axis of the layout", _LAYOUT)
         if axes.setdefault(name, axis_name) != axis_name:
             both = " and ".join(sorted((axes[name], axis_name)))
-            raise LayoutError(f"the layout puts dimension {name} on the mesh axes {both}; choose one of them")
+            raise LayoutError(f"the layout puts dimension {name} on the mesh axes {both}", "choose one of them")
     return axes
 
 
@@ -75,7 +75,7 @@ def device_strings(devices: Any) -> list[str]:
         If one is neither, or no device string.
     """
     if isinstance(devices, str) or not isinstance(devices, Iterable):
-        raise LayoutError(f"the devices of the mesh are {devices!r}; {_DEVICES}")
+        raise LayoutError(f"the devices of the mesh are {devices!r}", f"{_DEVICES}")
     return [_device_string(device) for device in devices]
 
 
@@ -96,7 +96,7 @@ def size_lists(sizes: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
         for extents in _extents(name, values):
             if isinstance(dimension, mtf.Dimension) and sum(extents) != dimension.size:
                 fault = f"dimension {name} has {dimension.size} units, its sizes {list(extents)} sum to {sum(extents)}"
-                raise LayoutError(f"{fault}; make them agree")
+                raise LayoutError(str(fault), "make them agree")
             yield name, extents
 
 
@@ -110,16 +110,16 @@ def _pairs(value: Any, what: str, remedy: str) -> list[tuple[Any, Any]]:
     elif isinstance(value, Iterable):
         listed = list(value)
     else:
-        raise LayoutError(f"{what} is {value!r}; {remedy}")
+        raise LayoutError(f"{what} is {value!r}", remedy)
     if any(not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in listed):
-        raise LayoutError(f"{what} is {value!r}, which are no pairs; {remedy}")
+        raise LayoutError(f"{what} is {value!r}, which are no pairs", remedy)
     return [(first, second) for first, second in listed]
 
 
 def _name(value: Any, what: str, remedy: str) -> str:
     name = value.name if isinstance(value, mtf.Dimension) else value
     if not isinstance(name, str) or not name:
-        raise LayoutError(f"{what} has the name {name!r}; {remedy}")
+        raise LayoutError(f"{what} has the name {name!r}", remedy)
     return name
 
 
@@ -130,7 +130,7 @@ def _count(value: Any, name: str) -> int:
     except (TypeError, ValueError):
         count = 0
     if count < 1:
-        raise LayoutError(f"the mesh axis {name} has {value!r} processors, which is no number of 1 or more; {_SHAPE}")
+        raise LayoutError(f"the mesh axis {name} has {value!r} processors, which is no number of 1 or more", f"{_SHAPE}")
     return count
 
 
@@ -141,7 +141,7 @@ def _extents(name: str, values: Any) -> list[tuple[int, ...]]:
         several = any(hasattr(extents, "__len__") for extents in listed)
         return [tuple(operator.index(n) for n in extents) for extents in (listed if several else [listed])]
     except TypeError:
-        raise LayoutError(f"dimension {name} has the sizes {values!r}, which is no list of integers; {_SIZES}") from None
+        raise LayoutError(f"dimension {name} has the sizes {values!r}, which is no list of integers", f"{_SIZES}") from None
 
 
 def _device_string(device: Any) -> str:
@@ -153,5 +153,5 @@ def _device_string(device: Any) -> str:
     try:
         tf.DeviceSpec.from_string(text)
     except (AttributeError, ValueError):
-        raise LayoutError(f"{device!r} is no device of a processor; {_DEVICES}") from None
+        raise LayoutError(f"{device!r} is no device of a processor", f"{_DEVICES}") from None
     return str(text)

@@ -49,7 +49,7 @@ def check_versions(versions: dict[str, str]) -> None:
     if old:
         have = " and ".join(f"{name} {versions[name]} is older than {_text(OLDEST[name])}" for name in old)
         wanted = " ".join(f'"{name.lower()}>={_text(OLDEST[name])}"' for name in old)
-        raise UnsupportedError(f"{have}, the oldest that hetero_mtf works with; run pip install {wanted}")
+        raise UnsupportedError(f"{have}, the oldest that hetero_mtf works with", f"run pip install {wanted}")
     new = [name for name in versions if numbers[name] > NEWEST_TESTED[name]]
     if new:
         have = " and ".join(f"{name} {versions[name]} is newer than {_text(NEWEST_TESTED[name])}" for name in new)

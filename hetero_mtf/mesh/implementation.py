@@ -55,28 +55,30 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         axes = {name: index for index, name in enumerate(axes_shape.dimension_names)}
         unknown = sorted(set(axis_names.values()) - set(axes))
         if unknown:
-            raise LayoutError(f"the layout names the mesh axes {', '.join(unknown)}, the mesh has {', '.join(axes)}; name one of these")
+            raise LayoutError(f"the layout names the mesh axes {', '.join(unknown)}, the mesh has {', '.join(axes)}", "name one of these")
         if len(strings) != self.size:
-            raise LayoutError(f"the mesh has {self.size} processors and {len(strings)} devices are given; give one a processor")
+            raise LayoutError(f"the mesh has {self.size} processors and {len(strings)} devices are given", "give one a processor")
         self._collectives = collectives or Collectives()
         hosts = self._collectives.hosts
         if len(hosts) not in (0, self.size):
-            raise LayoutError(f"the mesh has {self.size} processors and {len(hosts)} hosts are given; give one a processor")
+            raise LayoutError(f"the mesh has {self.size} processors and {len(hosts)} hosts are given", "give one a processor")
         self._axis_of = {name: axes[axis] for name, axis in axis_names.items()}
         self._sizes: dict[str, dict[int, tuple[int, ...]]] = {}
         for name, extents in size_lists(sizes or {}):
             self._check_sizes(name, extents)
             known = self._sizes.setdefault(name, {}).setdefault(sum(extents), extents)
             if known != extents:
-                raise LayoutError(f"dimension {name} has the sizes {list(known)} and {list(extents)} of one sum; give it one of them")
+                raise LayoutError(f"dimension {name} has the sizes {list(known)} and {list(extents)} of one sum", "give it one of them")
         self._coordinates = list(itertools.product(*(range(axis.size) for axis in axes_shape)))
 
     def _check_sizes(self, name: str, extents: tuple[int, ...]) -> None:
         if name not in self._axis_of:
-            raise LayoutError(f"sizes are given for dimension {name}, which lies on no mesh axis; add it to the layout")
+            raise LayoutError(f"sizes are given for dimension {name}, which lies on no mesh axis", "add it to the layout")
         count = self.shape[self._axis_of[name]].size
         if len(extents) != count or min(extents) < 0:
-            raise LayoutError(f"dimension {name} has the sizes {list(extents)} on a mesh axis of {count}; give {count} sizes of 0 or more")
+            raise LayoutError(
+                f"dimension {name} has the sizes {list(extents)} on a mesh axis of {count}", f"give {count} sizes of 0 or more"
+            )
 
     @property
     def bucket_bytes(self) -> int:
@@ -100,11 +102,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         if sizes is None:
             if dimension.size % count:
                 fault = f"dimension {dimension.name} of {dimension.size} is not divisible by {count} processors"
-                raise LayoutError(f"{fault}; give sizes for it")
+                raise LayoutError(str(fault), "give sizes for it")
             return (dimension.size // count,) * count
         if dimension.size not in sizes:
             known = " and ".join(f"{list(extents)} sum to {total}" for total, extents in sizes.items())
-            raise LayoutError(f"dimension {dimension.name} has {dimension.size} units, its sizes {known}; make them agree")
+            raise LayoutError(f"dimension {dimension.name} has {dimension.size} units, its sizes {known}", "make them agree")
         return sizes[dimension.size]
 
     def tensor_dimension_to_mesh_axis(self, tensor_dimension: Any) -> int | None:
@@ -115,7 +117,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         axes = [self._axis_of.get(dimension.name) for dimension in shape.dims]
         used = [axis for axis in axes if axis is not None]
         if len(set(used)) != len(used):
-            raise LayoutError(f"two dimensions of {shape} lie on one mesh axis; give one of them another name")
+            raise LayoutError(f"two dimensions of {shape} lie on one mesh axis", "give one of them another name")
         return mtf.TensorLayout(axes)
 
     def is_uneven(self, shape: Any) -> bool:
@@ -155,7 +157,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             If it is split unequally.
         """
         if self.is_uneven(tensor_shape):
-            raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape; use an operation that takes unequal slices")
+            raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape", "use an operation that takes unequal slices")
         return self.processor_shape(tensor_shape, 0)
 
     def slice_size(self, tensor_shape: Any) -> int:
@@ -260,7 +262,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             If `which` is given, or pieces without sizes would not be equal.
         """
         if which is not None:
-            raise LayoutError("allsplit by a computed coordinate is not supported on unequal slices; leave `which` out")
+            raise LayoutError("allsplit by a computed coordinate is not supported on unequal slices", "leave `which` out")
         count = self.shape[mesh_axis].size
         if is_pending_sum(x) and list(x.mesh_axes) == [mesh_axis]:
             pieces = tuple(sizes or self._even_sizes(x.laid_out_input.tensor_list[0], split_axis, count))
@@ -296,15 +298,15 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     def _even_sizes(tensor: tf.Tensor, axis: int, count: int) -> list[int]:
         extent = tensor.shape[axis]
         if extent % count:
-            raise LayoutError(f"an extent of {extent} is not divisible by {count} processors; give sizes")
+            raise LayoutError(f"an extent of {extent} is not divisible by {count} processors", "give sizes")
         return [extent // count] * count
 
     def alltoall(self, x: Any, mesh_axis: int, split_axis: int, concat_axis: int) -> Any:
-        raise LayoutError("alltoall is not supported on unequal slices; gather and split instead")
+        raise LayoutError("alltoall is not supported on unequal slices", "gather and split instead")
 
     def receive(self, x: Any, mesh_axis: int, source_pcoord: Sequence[int | None]) -> Any:
         """Refuse: slices of unequal sizes have no neighbours to receive from."""
-        raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices; gather the dimension instead")
+        raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices", "gather the dimension instead")
 
     def random(self, shape: Any, tf_fn: Any, kwargs: Mapping[str, Any]) -> Any:
         """Return slices of one random tensor that does not depend on the layout.

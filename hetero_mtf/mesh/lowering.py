@@ -143,7 +143,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
             expected = impl.processor_shape(tensor.shape, pnum)
             if not piece.shape.is_compatible_with(expected):
                 fault = f"{tensor.operation.name} made a slice of {piece.shape.as_list()} on processor {pnum}"
-                raise LayoutError(f"{fault}, expected {expected}; correct its output shape")
+                raise LayoutError(f"{fault}, expected {expected}", "correct its output shape")
 
     def is_read(self, operation: Any) -> bool:
         """Return whether another operation reads an output of `operation`."""
@@ -227,12 +227,12 @@ def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:
     """
     if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         where = "eagerly" if tf.executing_eagerly() else "in a tf.function"
-        raise LayoutError(f"a Mesh-TensorFlow graph cannot be lowered {where}; build and lower it within tf.Graph().as_default()")
+        raise LayoutError(f"a Mesh-TensorFlow graph cannot be lowered {where}", "build and lower it within tf.Graph().as_default()")
     for mesh in dict.fromkeys(operation.mesh for operation in graph.operations):
         impl = mesh_to_impl.get(mesh)
         if not isinstance(impl, UnevenMeshImpl):
             fault = f"mesh {mesh._name} is to be lowered by {type(impl).__name__ if impl else 'nothing'}"
-            raise LayoutError(f"{fault}; give an UnevenMeshImpl for it")
+            raise LayoutError(str(fault), "give an UnevenMeshImpl for it")
     return Lowering(graph, mesh_to_impl)
 
 
@@ -248,7 +248,7 @@ def lower_operation(operation: Any, lowering: Lowering) -> None:
     name = type(operation).__name__
     if name not in AS_THEY_ARE or not type(operation).__module__.startswith("mesh_tensorflow"):
         remedy = "use mtf.slicewise or other operations of Mesh-TensorFlow"
-        raise LayoutError(f"operation {operation.name} ({name}) is not supported on unequal slices; {remedy}")
+        raise LayoutError(f"operation {operation.name} ({name}) is not supported on unequal slices", remedy)
     operation.lower(lowering)
 
 

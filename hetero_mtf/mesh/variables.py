@@ -46,7 +46,7 @@ class SliceVariables:
             self._laid_out[name] = shape, impl, dtype
         known, laid_out, _ = self._laid_out[name]
         if [laid_out.processor_shape(known, p) for p in range(laid_out.size)] != [impl.processor_shape(shape, p) for p in range(impl.size)]:
-            raise LayoutError(f"variable {name} exists as {known} and is asked for as {shape} in other slices; use one layout for it")
+            raise LayoutError(f"variable {name} exists as {known} and is asked for as {shape} in other slices", "use one layout for it")
         return self._handles[name]
 
     def recreate_handles(self) -> None:

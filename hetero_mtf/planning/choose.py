@@ -90,12 +90,12 @@ def plan(
         If the profile is none, was measured at another batch size or for another optimizer, or lacks a curve or link.
     """
     if not isinstance(profile, Profile):
-        raise ProfileError(f"the profile is {profile!r:.60}, not a Profile; make one with hm.calibrate or read one with hm.Profile.load")
+        raise ProfileError(f"the profile is {profile!r:.60}, not a Profile", "make one with hm.calibrate or read one with hm.Profile.load")
     _check_measured(profile, batch_size, optimizer)
     if strategy not in ("auto", *STRATEGY_NAMES):
-        raise PlanError(f"strategy {strategy!r} is unknown; use one of auto, {', '.join(STRATEGY_NAMES)}")
+        raise PlanError(f"strategy {strategy!r} is unknown", f"use one of auto, {', '.join(STRATEGY_NAMES)}")
     if pipeline is not None and strategy not in PIPELINE_STRATEGIES:
-        raise PlanError(f"strategy {strategy} takes no options of a pipeline; use strategy {PIPELINE} or auto")
+        raise PlanError(f"strategy {strategy} takes no options of a pipeline", f"use strategy {PIPELINE} or auto")
     rules = None if collective is None else one_method("all_reduce", collective)
     planned = _planned(Costs(profile, rules), strategy, gradient_sync, pipeline, allow_stale)
     return planned if rules is None else dataclasses.replace(planned, collectives=rules)
@@ -204,28 +204,32 @@ the earlier one."""
 
 def _check_measured(profile: Profile, batch_size: int | None, optimizer: object) -> None:
     if batch_size is not None and batch_size < 1:
-        raise PlanError(f"the batch size is {batch_size}; use at least 1")
+        raise PlanError(f"the batch size is {batch_size}", "use at least 1")
     if batch_size not in (None, profile.batch_size):
         asked_for = f"the profile was measured at batch size {profile.batch_size} and {batch_size} is asked for"
         remedy = f"calibrate again with --batch-size {batch_size}, or have times extrapolated by hetero-mtf plan --extrapolate"
-        raise ProfileError(f"{asked_for}; {remedy}")
+        raise ProfileError(f"{asked_for}", remedy)
     if optimizer is None:
         return
     asked, measured = optimizer_name(optimizer), optimizer_name(profile.optimizer)
     if asked != measured:
-        raise ProfileError(f"the profile was measured for the optimizer {measured} and {asked} is asked for; calibrate again with {asked}")
+        raise ProfileError(
+            f"the profile was measured for the optimizer {measured} and {asked} is asked for", f"calibrate again with {asked}"
+        )
 
 
 def _mixing(costs: Costs, strategy: str, gradient_sync: str) -> Plan:
     """Return the plan whose devices mix their weights: all of them, or those of the layers that split the batch of a hybrid."""
     if gradient_sync not in GRADIENT_SYNCS:
-        raise PlanError(f"gradient_sync {gradient_sync!r} is unknown; use one of {', '.join(GRADIENT_SYNCS)}")
+        raise PlanError(f"gradient_sync {gradient_sync!r} is unknown", f"use one of {', '.join(GRADIENT_SYNCS)}")
     if strategy not in ("auto", "batch", "hybrid"):
-        raise PlanError(f"strategy {strategy} adds gradients up, so gradient_sync cannot be {gradient_sync}; use strategy batch or hybrid")
+        raise PlanError(
+            f"strategy {strategy} adds gradients up, so gradient_sync cannot be {gradient_sync}", "use strategy batch or hybrid"
+        )
     strategy, best = ("hybrid", best_hybrid) if strategy == "hybrid" else ("batch", best_batch)
     candidate = fitting(costs, strategy, best(costs, gradient_sync), gradient_sync)
     if len(candidate.stage.devices) < 2:
-        raise PlanError(f"one device alone takes all samples, so there is no weight to mix by {gradient_sync}; leave gradient_sync out")
+        raise PlanError(f"one device alone takes all samples, so there is no weight to mix by {gradient_sync}", "leave gradient_sync out")
     return dataclasses.replace(_fitting_plan(costs.profile, strategy, candidate), gradient_sync=gradient_sync)
 
 
@@ -233,7 +237,7 @@ def _fitting_plan(profile: Profile, strategy: str, candidate: Candidate) -> Plan
     """Return the plan of a candidate if it fits in memory."""
     lack = lack_of_memory(profile, candidate.stage)
     if lack:
-        raise PlanError(f"the plan by strategy {strategy} {lack}; use a smaller batch or another strategy")
+        raise PlanError(f"the plan by strategy {strategy} {lack}", "use a smaller batch or another strategy")
     return _plan(profile, strategy, candidate)
 
 
@@ -274,7 +278,7 @@ def _pipeline(costs: Costs, options: PipelineOptions | None, below_s: float) -> 
     try:
         return pipeline_plan(MicrobatchCosts(costs.profile, costs), options, below_s)
     except (NothingToSplitError, PlanError) as fault:
-        return Alternative(PIPELINE, None, str(fault).split(";")[0])
+        return Alternative(PIPELINE, None, fault.reason)
 
 
 def mixes_samples(graph: LayerGraph) -> bool:
@@ -360,7 +364,7 @@ def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, 
         try:
             candidates[name] = fitting(costs, name, make(costs))
         except NothingToSplitError as fault:
-            impossible.append(Alternative(name, None, str(fault).split(";")[0]))
+            impossible.append(Alternative(name, None, fault.reason))
     return candidates, tuple(impossible)
 
 

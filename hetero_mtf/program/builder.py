@@ -281,7 +281,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         _, *outer, channels = value.tensor.shape.dims
         if sum(sizes) != channels.size:
             raise LayoutError(
-                f"layer {self.layer.name} has the sizes {list(sizes)} for an input of {channels.size} channels; make them sum to it"
+                f"layer {self.layer.name} has the sizes {list(sizes)} for an input of {channels.size} channels", "make them sum to it"
             )
         split = self.split_dimension(f"layer{source}:cut{self.index}", channels.size, sizes)
         return Value(self._laid_out(value.tensor, [required.batch, *outer, split]), sizes, features)

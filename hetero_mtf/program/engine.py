@@ -247,7 +247,9 @@ class Engine:
             If it was.
         """
         if self._closed:
-            raise HeteroError("the trainer is closed and its values are gone; save or read them before leaving it, and make a new trainer")
+            raise HeteroError(
+                "the trainer is closed and its values are gone", "save or read them before leaving it, and make a new trainer"
+            )
 
     def __enter__(self) -> Engine:
         return self

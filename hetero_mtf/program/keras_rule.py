@@ -63,7 +63,7 @@ class KerasSteps:
         self.every = optimizer.gradient_accumulation_steps or 1
         kind: Any = type(optimizer)
         if not issubclass(kind, keras.Optimizer):
-            raise UnsupportedError(f"{kind.__name__} is no Keras optimizer; give one of keras.optimizers")
+            raise UnsupportedError(f"{kind.__name__} is no Keras optimizer", "give one of keras.optimizers")
         self._kind = _stateless(kind)
         self._config = {**optimizer_config(optimizer), "gradient_accumulation_steps": None, "loss_scale_factor": None}
 

@@ -50,11 +50,11 @@ def read_loss(loss: Any) -> Any:
     try:
         keras_loss = keras.losses.get(loss) if isinstance(loss, str) else loss
     except ValueError as fault:
-        raise UnsupportedError(f"the loss {loss!r} is unknown to Keras; give a name or object of keras.losses, or a function") from fault
+        raise UnsupportedError(f"the loss {loss!r} is unknown to Keras", "give a name or object of keras.losses, or a function") from fault
     if isinstance(keras_loss, keras.losses.Loss):
         return keras_loss
     if isinstance(loss, type) or not callable(keras_loss):
-        raise UnsupportedError(f"the loss {loss!r} is no loss; give a name or object of keras.losses, or a function of (y_true, y_pred)")
+        raise UnsupportedError(f"the loss {loss!r} is no loss", "give a name or object of keras.losses, or a function of (y_true, y_pred)")
     return _loss_of_function(keras_loss)
 
 
@@ -173,7 +173,7 @@ def _checked(of: Callable[..., tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
         said = " ".join(str(fault).split())[:120]
         shape = tuple(weights.shape)
         raise DataError(
-            f"the loss takes no sample_weight of shape {shape} ({said}); give one weight a sample, or one a loss value"
+            f"the loss takes no sample_weight of shape {shape} ({said})", "give one weight a sample, or one a loss value"
         ) from fault
 
 

@@ -53,11 +53,11 @@ def read_objective(loss: Any, loss_weights: Any, outputs: Structure, added: bool
     weights = _of_outputs(loss_weights, "loss_weights", outputs)
     if isinstance(loss, (list, tuple)) and isinstance(loss_weights, Mapping) and list(outputs.names) != sorted(outputs.names):
         raise UnsupportedError(
-            f"loss is a {type(loss).__name__} and loss_weights a dict, which Keras matches by the sorted names and not by the names; "
+            f"loss is a {type(loss).__name__} and loss_weights a dict, which Keras matches by the sorted names and not by the names",
             "give both as dicts"
         )
     if all(each is None for each in losses) and not added:
-        raise UnsupportedError(f"the loss {loss!r} is not supported; give a loss for at least one output")
+        raise UnsupportedError(f"the loss {loss!r} is not supported", "give a loss for at least one output")
     names = [_name(path, name) for path, name in zip(outputs.paths(), outputs.names)]
     return tuple(
         None if each is None else OutputLoss(read_loss(each), _weight(weight, name), f"{name}_loss")
@@ -121,5 +121,5 @@ def _weight(weight: Any, name: str) -> float:
     if weight is None:
         return 1.0
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
-        raise UnsupportedError(f"the loss weight of output {name} is {weight!r}; give a finite number")
+        raise UnsupportedError(f"the loss weight of output {name} is {weight!r}", "give a finite number")
     return float(weight)

@@ -32,7 +32,7 @@ def keras_optimizer(optimizer: Any) -> Any:
     try:
         return keras.optimizers.get(optimizer)
     except (ValueError, TypeError) as fault:
-        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras; give a name or object of keras.optimizers") from fault
+        raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras", "give a name or object of keras.optimizers") from fault
 
 
 def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[UpdateRule, Any]:
@@ -75,7 +75,7 @@ def _several(optimizer: Any, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
     import keras
 
     if not isinstance(optimizer_map(optimizer), keras.optimizers.OptimizerMap):
-        raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function; give a keras.optimizers.OptimizerMap")
+        raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function", "give a keras.optimizers.OptimizerMap")
     _, copied = _copied(optimizer)
     rules = [read_optimizer(each, dtype, fused)[0] for each in copied.optimizers]
     return SeveralRules(rules, lambda live: copied.optimizers.index(optimizer_map(copied)(live))), copied
@@ -103,6 +103,6 @@ def _with_its_rate(optimizer: Any) -> tuple[dict[str, Any], Any]:
     except (NotImplementedError, TypeError, ValueError) as fault:
         said = " ".join(str(fault).split())[:120]
         wrong = f"the optimizer {type(optimizer).__name__} has options that Keras cannot copy ({said})"
-        raise UnsupportedError(f"{wrong}; give its class a get_config that returns them") from fault
+        raise UnsupportedError(wrong, "give its class a get_config that returns them") from fault
     set_rate(copied, rate_of(optimizer))
     return config, copied

@@ -20,10 +20,10 @@ def check_plan(plan: Plan, graph: LayerGraph) -> None:
         If it is no plan, is for another network, or asks for what training does not support.
     """
     if not isinstance(plan, Plan):
-        raise PlanError(f"the plan is {plan!r:.60}, not a Plan; make one with hm.plan(profile) or hm.Plan.single")
+        raise PlanError(f"the plan is {plan!r:.60}, not a Plan", "make one with hm.plan(profile) or hm.Plan.single")
     if plan.gradient_sync == "butterfly_mixing" and plan.microbatches > 1:
         raise PlanError(
-            f"the plan asks for butterfly mixing and {plan.microbatches} microbatches, which do not go together; "
+            f"the plan asks for butterfly mixing and {plan.microbatches} microbatches, which do not go together",
             "use gradient_sync=all_reduce or one microbatch"
         )
     plan.check(graph)
@@ -44,7 +44,7 @@ def check_mixing(plan: Plan, rule: UpdateRule) -> None:
     if plan.gradient_sync == "butterfly_mixing" and layouts != {"batch"} and clips:
         raise PlanError(
             "the optimizer clips by global_clipnorm, and in butterfly mixing of a part of the layers the norm of all gradients differs "
-            "from device to device; use clipnorm, strategy batch or gradient_sync=all_reduce"
+            "from device to device", "use clipnorm, strategy batch or gradient_sync=all_reduce"
         )
 
 
@@ -62,5 +62,5 @@ def check_cluster(plan: Plan, cluster: Any) -> None:
     names = tuple(device.name for device in cluster.devices)
     if plan.devices != names:
         raise PlanError(
-            f"the plan is for the devices {', '.join(plan.devices)}, this cluster has {', '.join(names)}; plan again for this cluster"
+            f"the plan is for the devices {', '.join(plan.devices)}, this cluster has {', '.join(names)}", "plan again for this cluster"
         )

@@ -46,9 +46,9 @@ def draw_convergence(
 
     ending = pathlib.Path(path).suffix.lower().lstrip(".")
     if ending not in FORMATS:
-        raise HeteroError(f"a picture cannot be written to {path}; end its name with .{', .'.join(FORMATS)}")
+        raise HeteroError(f"a picture cannot be written to {path}", f"end its name with .{', .'.join(FORMATS)}")
     if not len(history):
-        raise HeteroError("there is no generation to draw; draw what the genetic allocator found")
+        raise HeteroError("there is no generation to draw", "draw what the genetic allocator found")
     unit, scale = _unit(value for value in (*history, bound, after_local_search) if value is not None)
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.subplots()

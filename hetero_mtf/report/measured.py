@@ -68,7 +68,7 @@ def measured_task(device: str, task: str, start_s: float, end_s: float, compute_
     """
     match = _TASK.fullmatch(task)
     if match is None:
-        raise DataError(f"a trace names the task {task!r}, which is not like stage0_forward3; report it with the plan")
+        raise DataError(f"a trace names the task {task!r}, which is not like stage0_forward3", "report it with the plan")
     return MeasuredTask(device, int(match[1]), int(match[3]), match[2], start_s, end_s, compute_s)
 
 
@@ -125,7 +125,7 @@ class Measured:
     def __post_init__(self) -> None:
         faults = _faults(self)
         if faults:
-            raise DataError(f"the measured times have {listed(faults)}; train again")
+            raise DataError(f"the measured times have {listed(faults)}", "train again")
 
     def check(self, plan: Plan, source: str = "the measured times") -> None:
         """Raise `PlanError` unless the times are of a run by a plan of this strategy for this network, batch size and cluster.
@@ -138,12 +138,12 @@ class Measured:
         """
         mine, asked = (_said(r.digest, r.strategy, r.batch_size, r.devices) for r in (self, plan))
         if mine != asked:
-            raise PlanError(f"{source}: measured was {mine}, the plan is {asked}; give the plan of that run or train by this one")
+            raise PlanError(f"{source}: measured was {mine}, the plan is {asked}", "give the plan of that run or train by this one")
         traced = tuple(1 + max(getattr(task, name) for task in self.tasks) if self.tasks else 0 for name in ("stage", "microbatch"))
         known = len(plan.stages), _numbered(plan)
         if self.tasks and traced != known:
             mine, asked = (f"{stages} stages with {batches} microbatches" for stages, batches in (traced, known))
-            raise PlanError(f"{source}: traced were {mine}, the plan has {asked}; give the plan of that run or train by this one")
+            raise PlanError(f"{source}: traced were {mine}, the plan has {asked}", "give the plan of that run or train by this one")
 
     @property
     def traced_s(self) -> float:
@@ -208,7 +208,7 @@ class Measured:
         values = read_fields(cls, {key: value for key, value in document.items() if key not in _HEAD}, "", faults)
         faults += unless_caused(_faults(unchecked(cls, values)), faults)
         if faults:
-            raise DataError(f"{os.fspath(path)} has {listed(faults)}; train again with hetero-mtf train")
+            raise DataError(f"{os.fspath(path)} has {listed(faults)}", "train again with hetero-mtf train")
         return cls(**values)
 
 

@@ -80,7 +80,7 @@ def check_verbose(verbose: object) -> None:
         If it is another.
     """
     if not any(verbose == value and isinstance(verbose, type(value)) for value in ("auto", 0, 1, 2)):
-        raise HeteroError(f"verbose is {verbose!r}; use 'auto', 0 for nothing, 1 for a bar or 2 for lines")
+        raise HeteroError(f"verbose is {verbose!r}", "use 'auto', 0 for nothing, 1 for a bar or 2 for lines")
 
 
 class _Lines:

@@ -117,7 +117,7 @@ def scores(
     names = tuple(classes)
     p, y = _checked(np.asarray(probabilities, dtype=float), np.asarray(true), names)
     if not 0.0 < confidence < 1.0:
-        raise DataError(f"a confidence of {confidence:g} is not one; give one between 0 and 1, such as 0.95")
+        raise DataError(f"a confidence of {confidence:g} is not one", "give one between 0 and 1, such as 0.95")
     guess = p.argmax(axis=1)
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
     np.add.at(confusion, (y, guess), 1)
@@ -140,22 +140,22 @@ def scores(
 
 def _checked(p: Floats, y: Ints, names: tuple[str, ...]) -> tuple[Floats, Ints]:
     if len(names) < 2 or len(set(names)) < len(names):
-        raise DataError(f"the classes {', '.join(map(repr, names)) or 'of none'} cannot be scored; name two different ones at least")
+        raise DataError(f"the classes {', '.join(map(repr, names)) or 'of none'} cannot be scored", "name two different ones at least")
     if p.ndim != 2 or p.shape[1] != len(names) or y.shape != p.shape[:1] or not len(y):
         wrong = f"probabilities have shape {p.shape} and true classes {y.shape}"
-        raise DataError(f"{wrong}; expected (samples, {len(names)}) and (samples,), at least one sample")
+        raise DataError(wrong, f"expected (samples, {len(names)}) and (samples,), at least one sample")
     if y.dtype.kind not in "iub" or y.min() < 0 or y.max() >= len(names):
-        raise DataError(f"true classes are {y.dtype} from {y.min()} to {y.max()}; give class numbers from 0 to {len(names) - 1}")
+        raise DataError(f"true classes are {y.dtype} from {y.min()} to {y.max()}", f"give class numbers from 0 to {len(names) - 1}")
     bad = ~np.isfinite(p).all(axis=1)
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{bad.sum()} of {len(y)} predictions are NaN or infinite, the first at {first}; look at the training's loss")
+        raise DataError(f"{bad.sum()} of {len(y)} predictions are NaN or infinite, the first at {first}", "look at the training's loss")
     return p, y.astype(np.int64)
 
 
 def _positive(names: tuple[str, ...], wanted: str | None) -> str:
     if wanted is not None and wanted not in names:
-        raise DataError(f"positive class {wanted!r} is not one of {', '.join(map(repr, names))}; name one of them")
+        raise DataError(f"positive class {wanted!r} is not one of {', '.join(map(repr, names))}", "name one of them")
     ill = [name for name in names if name.casefold() not in HEALTHY]
     worse = [name for name in ill if name.casefold() not in MILD]
     return wanted if wanted is not None else (worse or ill or names)[-1]

@@ -27,7 +27,7 @@ class StepTime:
     def __post_init__(self) -> None:
         for value in (self.predicted_s, self.measured_s):
             if value is not None and not 0 < value < math.inf:
-                raise HeteroError(f"the step time of {self.name} is {value:g} s; it must be finite and above zero")
+                raise HeteroError(f"the step time of {self.name} is {value:g} s", "it must be finite and above zero")
 
 
 @dataclasses.dataclass(frozen=True)

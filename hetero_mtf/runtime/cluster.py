@@ -166,7 +166,7 @@ class Cluster:
             return cls.from_tf_config(worker_timeout_s=worker_timeout_s)
         if text.strip() == "slurm":
             return cls.from_slurm(worker_timeout_s)
-        raise ClusterError(f"{text!r} names no cluster; write {_FORMS}")
+        raise ClusterError(f"{text!r} names no cluster", f"write {_FORMS}")
 
     @property
     def record(self) -> ClusterRecord:
@@ -281,7 +281,7 @@ class Cluster:
             If the worker is dead, or the limit could not be set.
         """
         if not isinstance(self._backend, Emulation):
-            raise ClusterError("only emulated devices have a share that can be set; open the cluster with emulate:...")
+            raise ClusterError("only emulated devices have a share that can be set", "open the cluster with emulate:...")
         self._check()
         self._backend.set_share(index, share)
 
@@ -342,7 +342,7 @@ class Cluster:
 
     def _check(self) -> None:
         if self._closed:
-            raise ClusterError("the cluster is closed; open it again")
+            raise ClusterError("the cluster is closed", "open it again")
         fault = self._backend.fault()
         if fault is not None:
             raise fault
@@ -393,4 +393,4 @@ def check_live(cluster: object) -> None:
         If it is anything else, such as None or a ClusterRecord.
     """
     if not hasattr(cluster, "session") or not hasattr(cluster, "devices"):
-        raise ClusterError(f"the cluster is {cluster!r:.60}, not a live Cluster; open one, such as hm.Cluster.local()")
+        raise ClusterError(f"the cluster is {cluster!r:.60}, not a live Cluster", "open one, such as hm.Cluster.local()")

@@ -136,7 +136,7 @@ class Emulation:
             If the worker is dead, or the limit could not be set.
         """
         if not 0 <= index < len(self._shares):
-            raise ClusterError(f"device {index} is not among the {len(self._shares)} emulated devices; number them from 0")
+            raise ClusterError(f"device {index} is not among the {len(self._shares)} emulated devices", "number them from 0")
         check_shares([share], 1)
         fault = self.fault()
         if fault is not None:
@@ -148,7 +148,7 @@ class Emulation:
             faults, self._state.faults = self._state.faults, []
         if faults or self._state.shares_set == before:
             reason = ", ".join(faults) or "no answer"
-            raise WorkerError(f"worker:{index} could not be limited to {share:g} of a core ({reason}); open the cluster again")
+            raise WorkerError(f"worker:{index} could not be limited to {share:g} of a core ({reason})", "open the cluster again")
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
         """Return what is wrong with the workers, or None.
@@ -162,7 +162,7 @@ class Emulation:
         if self._state.exits:
             return _death(*min(self._state.exits.items()))
         if self._state.closed:
-            return WorkerError("the emulated cluster is closed or its supervisor process was killed; open the cluster again")
+            return WorkerError("the emulated cluster is closed or its supervisor process was killed", "open the cluster again")
         return self._silence(self._heartbeat.look())
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
@@ -214,14 +214,14 @@ class Emulation:
             raise _death(*min(state.exits.items()))
         if state.closed:
             raise WorkerError(
-                f"the workers' supervisor ended at start ({log_end(self._supervisor_log()) or 'its log is empty'}); start again"
+                f"the workers' supervisor ended at start ({log_end(self._supervisor_log()) or 'its log is empty'})", "start again"
             )
         if state.faults:
             remedy = "leave the limit out" if self._limit == "compute" else "try method duty_cycle"
-            raise WorkerError(f"a worker could not be limited ({', '.join(state.faults)}); {remedy}")
+            raise WorkerError(f"a worker could not be limited ({', '.join(state.faults)})", remedy)
         if len(state.workers) < len(self._shares):
             late = ", ".join(f"worker:{index}" for index in range(len(self._shares)) if index not in state.workers)
-            raise WorkerError(f"{late} was not ready in time; free the machine or use fewer devices")
+            raise WorkerError(f"{late} was not ready in time", "free the machine or use fewer devices")
         return False
 
     def _check_method(self, method: str | None) -> None:
@@ -229,8 +229,8 @@ class Emulation:
             return
         self.close()
         if self._limit == "compute":
-            raise ClusterError(f"{NO_THREAD_GROUPS}; leave the limit out, so that processes are limited as a whole")
-        raise ClusterError("no control group for the cpu controller can be made here; use method duty_cycle or leave the method out")
+            raise ClusterError(f"{NO_THREAD_GROUPS}", "leave the limit out, so that processes are limited as a whole")
+        raise ClusterError("no control group for the cpu controller can be made here", "use method duty_cycle or leave the method out")
 
     def _describe(self) -> ClusterRecord:
         described = [host_cpu(f"/job:worker/task:{task}/device:CPU:0", f"worker:{task}", share) for task, share in enumerate(self._shares)]
@@ -288,17 +288,17 @@ def limit_text(method: str, limit: str) -> str:
 
 def _checked_shares(shares: Sequence[float], method: str | None, limit: str) -> tuple[float, ...]:
     if method not in _METHODS:
-        raise ClusterError(f"{method!r} is no method of limiting workers; use cgroup or duty_cycle or leave it out")
+        raise ClusterError(f"{method!r} is no method of limiting workers", "use cgroup or duty_cycle or leave it out")
     if limit not in LIMITS:
-        raise ClusterError(f"{limit!r} is no limit of workers; use {' or '.join(LIMITS)}")
+        raise ClusterError(f"{limit!r} is no limit of workers", f"use {' or '.join(LIMITS)}")
     if limit == "compute" and method == "duty_cycle":
-        raise ClusterError("a duty cycle stops whole processes, not only threads that compute; use method cgroup or limit process")
+        raise ClusterError("a duty cycle stops whole processes, not only threads that compute", "use method cgroup or limit process")
     if not sys.platform.startswith("linux"):
-        raise ClusterError(f"devices can be emulated on Linux only and this is {sys.platform}; use local or hosts:HOST:PORT,...")
+        raise ClusterError(f"devices can be emulated on Linux only and this is {sys.platform}", "use local or hosts:HOST:PORT,...")
     try:
         return tuple(float(share) for share in shares)
     except (TypeError, ValueError) as fault:
-        raise ClusterError(f"the shares {shares!r} are not numbers; write one share a device, such as [1.0, 0.5]") from fault
+        raise ClusterError(f"the shares {shares!r} are not numbers", "write one share a device, such as [1.0, 0.5]") from fault
 
 
 def _death(index: int, end: dict[str, Any]) -> WorkerError:
@@ -311,7 +311,7 @@ def _death(index: int, end: dict[str, Any]) -> WorkerError:
     wrote = log_end(end["tail"])
     logged = f", end of its log: {wrote}" if wrote else ""
     remedy = "open the cluster again" + (", with a smaller batch if memory ran out" if code == -signal.SIGKILL else "")
-    return WorkerError(f"worker:{index} {how}{when}{logged}; {remedy}")
+    return WorkerError(f"worker:{index} {how}{when}{logged}", remedy)
 
 
 def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:

@@ -56,7 +56,7 @@ def explain(exception: BaseException, fault: WorkerError | None = None) -> Heter
         return fault
     said = first_line(str(getattr(exception, "message", None) or exception) or type(exception).__name__)
     if isinstance(exception, tf.errors.ResourceExhaustedError):
-        return ClusterError(f"a device ran out of memory ({said}); use a smaller batch or a plan that puts less on that device")
+        return ClusterError(f"a device ran out of memory ({said})", "use a smaller batch or a plan that puts less on that device")
     if isinstance(exception, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)):
-        return WorkerError(f"a worker stopped answering ({said}); start the workers and open the cluster again")
-    return HeteroError(f"TensorFlow failed with {type(exception).__name__} ({said}); this plan cannot run on this cluster as it is")
+        return WorkerError(f"a worker stopped answering ({said})", "start the workers and open the cluster again")
+    return HeteroError(f"TensorFlow failed with {type(exception).__name__} ({said})", "this plan cannot run on this cluster as it is")

@@ -198,7 +198,7 @@ def checked_timeout_s(timeout_s: float) -> float:
         If they are not positive and finite.
     """
     if not 0 < timeout_s < float("inf"):
-        raise ClusterError(f"the worker timeout {timeout_s:g} s is not positive and finite; leave it out for {WORKER_TIMEOUT_S:g} s")
+        raise ClusterError(f"the worker timeout {timeout_s:g} s is not positive and finite", f"leave it out for {WORKER_TIMEOUT_S:g} s")
     return timeout_s
 
 
@@ -212,7 +212,7 @@ def silence(silent: Mapping[str, float]) -> WorkerError | None:
     if not silent:
         return None
     listed = ", ".join(f"{name} has not answered for {silent_s:.0f} s" for name, silent_s in silent.items())
-    return WorkerError(f"{listed}; continue or end it if it is stopped and open the cluster again, or allow more with --worker-timeout")
+    return WorkerError(f"{listed}", "continue or end it if it is stopped and open the cluster again, or allow more with --worker-timeout")
 
 
 def _addresses(host: str) -> list[tuple[int, object]]:

@@ -91,7 +91,7 @@ class Leases:
                 held.setdefault(f"{answer['holder']} since {since:%Y-%m-%d %H:%M:%S} UTC", []).append(connection.host)
         if held:
             listed = ", ".join(f"{', '.join(sorted(hosts))} by {who}" for who, hosts in held.items())
-            raise ClusterError(f"workers are in use: {listed}; wait until that program has ended, or end it")
+            raise ClusterError(f"workers are in use: {listed}", "wait until that program has ended, or end it")
 
 
 class _LeaseConnection:
@@ -157,7 +157,7 @@ def _greeted(hosts: Sequence[str]) -> tuple[list[_LeaseConnection], list[str]]:
 def _no_lease(hosts: Sequence[str]) -> ClusterError:
     listed = ", ".join(f"{host} (port {lease_port(split_address(host)[1])})" for host in hosts)
     remedy = "start hetero-mtf worker of this version there, let that port through, or continue the worker if it is stopped"
-    return ClusterError(f"no lease is granted for {listed}; {remedy}")
+    return ClusterError(f"no lease is granted for {listed}", remedy)
 
 
 def _check_one_cluster(connections: Sequence[_LeaseConnection], complete: bool) -> None:
@@ -171,7 +171,9 @@ def _check_one_cluster(connections: Sequence[_LeaseConnection], complete: bool) 
         f"{one.host} at place {place} was started as worker {task} of {','.join(map(str, hosts or []))}"
         for place, (one, (task, hosts)) in enumerate(zip(connections, started))
     )
-    raise ClusterError(f"the servers do not form one cluster ({listed}); start all with the same list of hosts and name them in its order")
+    raise ClusterError(
+        f"the servers do not form one cluster ({listed})", "start all with the same list of hosts and name them in its order"
+    )
 
 
 def _check_complete(count: int, started: Any) -> None:
@@ -179,7 +181,7 @@ def _check_complete(count: int, started: Any) -> None:
     if isinstance(started, list) and len(started) > count:
         fault = f"the variables of the job name {count} of the {len(started)} workers that were started as {','.join(map(str, started))}"
         remedy = "start the workers in one step with the job's task counts, or give the hosts with hosts:HOST:PORT,..."
-        raise ClusterError(f"{fault}; {remedy}")
+        raise ClusterError(str(fault), remedy)
 
 
 @functools.cache

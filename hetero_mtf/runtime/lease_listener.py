@@ -195,10 +195,12 @@ def _bound(hosts: Sequence[str], task: int) -> list[socket.socket]:
         for listening in sockets:
             listening.close()
         what = f"port {number}, on which the worker on port {port} grants its lease, cannot be opened ({fault.strerror})"
-        raise ClusterError(f"{what}; choose another port for the worker or end the process that uses it") from fault
+        raise ClusterError(what, "choose another port for the worker or end the process that uses it") from fault
     if not sockets:
         listed = ", ".join(hosts)
-        raise ClusterError(f"{hosts[task]}, worker {task} of {listed}, is no address of this machine; correct --index or the list of hosts")
+        raise ClusterError(
+            f"{hosts[task]}, worker {task} of {listed}, is no address of this machine", "correct --index or the list of hosts"
+        )
     return sockets
 
 
@@ -227,7 +229,7 @@ def _own_addresses(name: str) -> list[tuple[int, tuple[Any, ...]]]:
     try:
         listed = {(int(entry[0]), tuple(entry[4])) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
     except OSError as fault:
-        raise ClusterError(f"the name {name} cannot be resolved here ({fault}); correct the list of hosts") from fault
+        raise ClusterError(f"the name {name} cannot be resolved here ({fault})", "correct the list of hosts") from fault
     loopback = all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for _, address in listed)
     if loopback and name.lower().removesuffix(".") != "localhost" and not is_ip(name):
         return [(int(socket.AF_INET), ("0.0.0.0", 0))]  # a machine's own name often leads to its loopback there, elsewhere to its network

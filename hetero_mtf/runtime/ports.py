@@ -53,7 +53,7 @@ def free_ports(count: int, generator: random.Random | None = None) -> tuple[int,
         if port_is_free(port) and port_is_free(lease_port(port)):
             free.append(port)
     if len(free) < count:
-        raise ClusterError(f"there are {len(free)} free ports from {FIRST_PORT} to {LAST_PORT} and {count} are needed; end other servers")
+        raise ClusterError(f"there are {len(free)} free ports from {FIRST_PORT} to {LAST_PORT} and {count} are needed", "end other servers")
     return tuple(free)
 
 
@@ -66,7 +66,7 @@ def check_port(port: int) -> None:
         If it is in use.
     """
     if not port_is_free(port):
-        raise ClusterError(f"port {port} is in use by another process; choose another port or end that process")
+        raise ClusterError(f"port {port} is in use by another process", "choose another port or end that process")
 
 
 def _can_bind(family: int, address: str, port: int) -> bool:

@@ -70,14 +70,14 @@ class Remote:
         wait_s : seconds to wait for answers, when it is known that something must be wrong.
         """
         if self._closed:
-            return WorkerError("the connection to the cluster is closed; open the cluster again")
+            return WorkerError("the connection to the cluster is closed", "open the cluster again")
         if wait_s > 0:
             self._heartbeat.ask(wait_s)
         silent = self._heartbeat.look()
         lost = self._leases.lost()
         gone = [host for index, host in enumerate(self.hosts) if index in self._heartbeat.refusing() or host in lost]
         if gone:
-            return WorkerError(f"the server on {', '.join(gone)} no longer answers; start it again with hetero-mtf worker")
+            return WorkerError(f"the server on {', '.join(gone)} no longer answers", "start it again with hetero-mtf worker")
         return self._silence(silent)
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
@@ -124,7 +124,7 @@ def _await_reachable(hosts: Sequence[str], end_s: float) -> None:
     clauses += [f"no server answers on {', '.join(silent)}"] if silent else []
     remedies = ["correct the list of hosts"] * bool(unresolved) + ["start one there with hetero-mtf worker"] * bool(silent)
     if clauses:
-        raise ClusterError(f"{', '.join(clauses)}; {' and '.join(remedies)}")
+        raise ClusterError(f"{', '.join(clauses)}", f"{' and '.join(remedies)}")
 
 
 def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerError | None]) -> ClusterRecord:
@@ -141,7 +141,7 @@ def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerE
         listed = session.list_devices()
         read = [tuple(text.decode(errors="replace") for text in pair) for pair in session.run(texts)]
     except tf.errors.OpError as error:
-        raise ClusterError(f"the servers do not form one cluster ({explain(error)}); start all with the same list of hosts") from error
+        raise ClusterError(f"the servers do not form one cluster ({explain(error)})", "start all with the same list of hosts") from error
     finally:
         session.close()
     return _describe(hosts, listed, read)

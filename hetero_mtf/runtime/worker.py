@@ -52,7 +52,7 @@ def serve(
         If the task is not in the list, its address is not of this machine, or a port is in use.
     """
     if not 0 <= task < len(hosts):
-        raise ClusterError(f"task {task} is not among the {len(hosts)} hosts {', '.join(hosts)}; number tasks from 0")
+        raise ClusterError(f"task {task} is not among the {len(hosts)} hosts {', '.join(hosts)}", "number tasks from 0")
     port = split_address(hosts[task])[1]
     check_port(port)
     bypass_proxy(hosts)
@@ -84,7 +84,7 @@ def _server(hosts: Sequence[str], task: int, threads: int | None, port: int) -> 
         return tf.distribute.Server({"worker": list(hosts)}, job_name="worker", task_index=task, protocol="grpc", config=config)
     except tf.errors.OpError as fault:
         check_port(port)
-        raise ClusterError(f"TensorFlow's server for {hosts[task]} did not start ({fault.message}); choose another port") from fault
+        raise ClusterError(f"TensorFlow's server for {hosts[task]} did not start ({fault.message})", "choose another port") from fault
 
 
 def _start_again(holder: str) -> None:

@@ -52,7 +52,7 @@ def samples(graph: LayerGraph, x: Any, short: bool = False) -> tuple[np.ndarray,
         layer = graph.layers[index]
         if array.shape[1:] != layer.output_shape:
             called = "x" if len(arrays) == 1 else f"x of {layer.name}"
-            raise DataError(f"{called} has samples of shape {array.shape[1:]}, the network's input is {layer.output_shape}; reshape x")
+            raise DataError(f"{called} has samples of shape {array.shape[1:]}, the network's input is {layer.output_shape}", "reshape x")
     return arrays
 
 
@@ -88,7 +88,7 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch, short: bool = Fa
     x = samples(graph, batch.x, short)
     count = len(graph.outputs)
     if batch.y is None and any(objective):
-        raise DataError("y is missing; pass the targets")
+        raise DataError("y is missing", "pass the targets")
     targets = (None,) * count if batch.y is None else batch.y if isinstance(batch.y, tuple) else (batch.y,)
     _check_count("y", targets, count)
     given = batch.sample_weight if isinstance(batch.sample_weight, tuple) else (batch.sample_weight,) * count
@@ -112,7 +112,7 @@ def feed(graph: LayerGraph, objective: Objective, batch: Batch, short: bool = Fa
 
 def _check_count(what: str, arrays: tuple[Any, ...], count: int) -> None:
     if len(arrays) != count:
-        raise DataError(f"{what} of a batch has {len(arrays)} arrays and the network takes {count}; hand over a tuple of {count}")
+        raise DataError(f"{what} of a batch has {len(arrays)} arrays and the network takes {count}", f"hand over a tuple of {count}")
 
 
 def _scale(loss: Any, weights: np.ndarray, elements: int, weighted: bool) -> float:
@@ -140,7 +140,7 @@ def _weights(loss: Any, weights: np.ndarray, output: tuple[int, ...], called: st
         own = (*own, 1)
     if len(own) != len(values) or any(extent not in (1, full) for extent, full in zip(own, values)):
         wrong = f"{called} has shape {weights.shape} and the loss gives ({', '.join(map(str, ('batch', *values)))}) values"
-        raise DataError(f"{wrong}; give one weight a sample, or one a value")
+        raise DataError(wrong, "give one weight a sample, or one a value")
     return weights.reshape(len(weights), *own)
 
 
@@ -151,18 +151,18 @@ def _targets(dtype: str, loss: Any, y: np.ndarray, output: tuple[int, ...], call
         shape = of_rank(y.shape[1:], output)
         if shape != output:
             raise DataError(
-                f"{called} has targets of shape {y.shape[1:]}, the network's output is {output}; give targets of the output's shape"
+                f"{called} has targets of shape {y.shape[1:]}, the network's output is {output}", "give targets of the output's shape"
             )
         return y.astype(dtype).reshape(len(y), *output)
     if y.shape[1:] not in (output[:-1], (*output[:-1], 1)):
-        raise DataError(f"{called} has labels of shape {y.shape[1:]}, the network's output is {output}; give one class number a sample")
+        raise DataError(f"{called} has labels of shape {y.shape[1:]}, the network's output is {output}", "give one class number a sample")
     if y.size and (y.min() < 0 or y.max() >= output[-1]):
         classes = f"the network has the {output[-1]} classes 0 to {output[-1] - 1}"
-        raise DataError(f"{called} has class numbers from {y.min()} to {y.max()}, {classes}; relabel y")
+        raise DataError(f"{called} has class numbers from {y.min()} to {y.max()}, {classes}", "relabel y")
     labels = y.astype(np.int32).reshape(len(y), *output[:-1])
     if y.dtype.kind == "f" and not np.array_equal(labels.reshape(y.shape), y):
         raise DataError(
-            f"{called} has values such as {y[labels.reshape(y.shape) != y][0]:g}, this loss needs class numbers; give whole numbers"
+            f"{called} has values such as {y[labels.reshape(y.shape) != y][0]:g}, this loss needs class numbers", "give whole numbers"
         )
     return labels
 
@@ -189,5 +189,5 @@ def checked_seed(seed: Any) -> int:
         If it is no whole number from 0.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise DataError(f"seed is {seed!r}; use a whole number from 0")
+        raise DataError(f"seed is {seed!r}", "use a whole number from 0")
     return int(seed)

@@ -106,7 +106,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
     if name.endswith((".keras", ".h5")):
         exported = name if name.endswith((".keras", ".weights.h5")) else f"{name.removesuffix('.h5')}.keras"
         wrong = f"{path} has the name of a Keras file, and a trainer's state is none"
-        raise CheckpointError(f"{wrong}; call trainer.export({exported!r}), or save the state as state.npz")
+        raise CheckpointError(wrong, f"call trainer.export({exported!r}), or save the state as state.npz")
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
@@ -122,26 +122,26 @@ def load_state(path: str | os.PathLike[str]) -> State:
         meta, arrays = read_archive(source)
         version = meta.get("version") if isinstance(meta, dict) and meta.get("kind") == "checkpoint" else None
         if version not in (VERSION, WITHOUT_CHECKSUM) or isinstance(version, bool):
-            raise CheckpointError(f"{source} is not a checkpoint of version {VERSION}; save it again with this program")
+            raise CheckpointError(f"{source} is not a checkpoint of version {VERSION}", "save it again with this program")
         if version == VERSION and meta.pop("checksum") != checksum(meta, arrays):
-            raise CheckpointError(f"{source} is not a complete checkpoint (its checksum does not fit); {_REMEDY}")
+            raise CheckpointError(f"{source} is not a complete checkpoint (its checksum does not fit)", _REMEDY)
         faults = _meta_faults(meta)
         if faults:
-            raise CheckpointError(f"{source} is not a complete checkpoint ({'; '.join(faults)}); {_REMEDY}")
+            raise CheckpointError(f"{source} is not a complete checkpoint ({'; '.join(faults)})", _REMEDY)
         scale = LossScale(**meta["loss_scale"]) if "loss_scale" in meta else None
         counters = meta["step"], meta["seed"], meta["position"]
         return State(meta["digest"], meta["optimizer"], arrays, *counters, scale, meta.get("notes", {}))
     except CheckpointError:
         raise
     except OSError as fault:
-        raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}; check the path") from fault
+        raise CheckpointError(f"cannot read checkpoint {source}: {fault.strerror or fault}", "check the path") from fault
     except DAMAGED as fault:
         if file_kind(source) not in ("", CHECKPOINT):
             raise CheckpointError(
-                f"{in_place_of(source, 'a complete checkpoint')}; give a file that hetero-mtf train --save wrote"
+                f"{in_place_of(source, 'a complete checkpoint')}", "give a file that hetero-mtf train --save wrote"
             ) from fault
         said = value_text(" ".join(str(fault).split())) if str(fault) else ""
-        raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__} {said}); {_REMEDY}") from fault
+        raise CheckpointError(f"{source} is not a complete checkpoint ({type(fault).__name__} {said})", _REMEDY) from fault
 
 
 def _storable(value: np.ndarray) -> np.ndarray:
@@ -212,10 +212,10 @@ def check_state(path: str | os.PathLike[str], state: State, graph: LayerGraph, o
     """
     if state.digest != graph.digest:
         raise CheckpointError(
-            f"{path} is of a network with digest {state.digest}, this model has {graph.digest}; build the model it was made with"
+            f"{path} is of a network with digest {state.digest}, this model has {graph.digest}", "build the model it was made with"
         )
     if state.optimizer != optimizer:
-        raise CheckpointError(f"{path} was made with {state.optimizer}, this trainer has {optimizer}; use the same optimizer")
+        raise CheckpointError(f"{path} was made with {state.optimizer}, this trainer has {optimizer}", "use the same optimizer")
     check_values(path, state, graph)
 
 
@@ -233,7 +233,7 @@ def check_values(path: str | os.PathLike[str], state: State, graph: LayerGraph) 
     """
     faults = value_faults(state, graph)
     if faults:
-        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])}); {_REMEDY}")
+        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults[:5])})", _REMEDY)
 
 
 def value_faults(state: State, graph: LayerGraph) -> list[str]:
@@ -275,12 +275,12 @@ def fitting_values(path: str | os.PathLike[str], state: State, graph: LayerGraph
     lacking = sorted({slot for key, slot in wanted.items() if key not in state.values})
     if state.step and lacking:
         without = f"{state.step} steps of {state.optimizer} without {', '.join(lacking)}"
-        raise CheckpointError(f"{path} was made by {without}; give the optimizer the options it was made with")
+        raise CheckpointError(f"{path} was made by {without}", "give the optimizer the options it was made with")
     for key, slot in wanted.items():
         expected = rule.slot_shape(slot, keys["/".join(key.split("/")[:2])].shape)
         if key in state.values and state.values[key].shape != expected:
             raise CheckpointError(
-                f"{path} is not a complete checkpoint ({key} is {state.values[key].shape}, expected {expected}); {_REMEDY}"
+                f"{path} is not a complete checkpoint ({key} is {state.values[key].shape}, expected {expected})", _REMEDY
             )
     return {key: value for key, value in state.values.items() if key in keys or key in wanted}
 

@@ -52,7 +52,7 @@ def loss_fault(graph: LayerGraph, values: Mapping[str, np.ndarray], step: int, l
             check_finite(part, "x of its batch")
         except DataError as fault:
             return NotFiniteError(f"the loss of step {step} is {loss:g} and {where}: {fault}")
-    return NotFiniteError(f"the loss of step {step} is {loss:g} and {where}; {_REMEDY}")
+    return NotFiniteError(f"the loss of step {step} is {loss:g} and {where}", _REMEDY)
 
 
 def check_replacement(
@@ -75,7 +75,7 @@ def check_replacement(
     layer = first_not_finite(graph, values)
     if layer is not None and (only_finite or holds_finite(path)):
         wrong = f"the state after step {step} is not saved to {path}, as it is not finite from layer {layer} on"
-        raise NotFiniteError(f"{wrong}; {_REMEDY}")
+        raise NotFiniteError(wrong, f"{_REMEDY}")
 
 
 def holds_finite(path: str | os.PathLike[str]) -> bool:

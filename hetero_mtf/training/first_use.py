@@ -52,7 +52,7 @@ def settings_of(model: Any, given: Settings, added: bool = False) -> Settings:
             compiled_with(model)[0] if loss_weights is None and loss is not None else loss_weights
         )
     if loss is None and not added:
-        raise UnsupportedError("there is no loss to train by; compile the model with one, or give loss")
+        raise UnsupportedError("there is no loss to train by", "compile the model with one, or give loss")
     if compiled and optimizer is None:
         optimizer = model.optimizer
     if compiled:
@@ -82,7 +82,7 @@ def first_size(x: Any, batch_size: int | None, are_arrays: bool) -> tuple[Any, i
     if isinstance(x, BatchSource):
         size = getattr(x, "batch_size", None)
         if size is None:
-            raise DataError("there is no plan yet, and the source of batches does not tell their size; give batch_size")
+            raise DataError("there is no plan yet, and the source of batches does not tell their size", "give batch_size")
         return x, int(size)
     if are_arrays:
         return x, BATCH_SIZE
@@ -101,7 +101,7 @@ def _samples(item: Any) -> int:
     leaves = leaves_of(item[0] if isinstance(item, (list, tuple)) else item)
     shape: Any = getattr(leaves[0], "shape", None) if item is not None and leaves else None
     if not shape:
-        raise DataError("the stream gives no batch of arrays; make it give (x, y) with the samples along the first dimension")
+        raise DataError("the stream gives no batch of arrays", "make it give (x, y) with the samples along the first dimension")
     return int(shape[0])
 
 
@@ -127,7 +127,7 @@ class PlannedOnUse:
     @property
     def _engine(self) -> Engine:
         if self._held is None:
-            raise PlanError("there is no plan yet, it is made on first use; call fit or train_on_batch, or prepare(batch_size), first")
+            raise PlanError("there is no plan yet, it is made on first use", "call fit or train_on_batch, or prepare(batch_size), first")
         return self._held
 
     @_engine.setter
@@ -155,7 +155,7 @@ class PlannedOnUse:
             If the network cannot be planned for, or a worker dies.
         """
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise DataError(f"the batch size is {batch_size!r}; give a whole number of samples, at least 1")
+            raise DataError(f"the batch size is {batch_size!r}", "give a whole number of samples, at least 1")
         if self._held is None:
             choice = choose_plan(self._task(batch_size), self._refine_s, verbose)
             self.refinement = choice.refinement

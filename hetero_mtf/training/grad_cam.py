@@ -48,7 +48,7 @@ class GradCam:
         volumes = [candidate for candidate in model.layers if _is_volume(candidate)]
         names = [candidate.name for candidate in volumes]
         if layer is not None and layer not in names:
-            raise UnsupportedError(f"{layer!r} is no layer whose output is a volume; there are {', '.join(names) or 'none'}")
+            raise UnsupportedError(f"{layer!r} is no layer whose output is a volume", f"there are {', '.join(names) or 'none'}")
         self.layer: str = layer or _last(volumes, model.name)
         self._activation = activation
         inputs = model.inputs if len(model.inputs) > 1 else model.inputs[0]  # Keras 3.8 warns of a list of one that is called with one
@@ -126,7 +126,7 @@ def _last(volumes: list[Any], model: str) -> str:
     """Return the name of the last layer on the grid of the last convolution."""
     grids = [volume.output.shape[1:4] for volume in volumes if "Conv" in type(volume).__name__]
     if not grids:
-        raise UnsupportedError(f"{model} has no convolution of volumes whose maps could be drawn; name a layer with --grad-cam-layer")
+        raise UnsupportedError(f"{model} has no convolution of volumes whose maps could be drawn", "name a layer with --grad-cam-layer")
     alike = [volume.name for volume in volumes if volume.output.shape[1:4] == grids[-1] and not _pools(volume)]
     return str(alike[-1])
 

@@ -90,17 +90,17 @@ class Kept(PlannedOnUse):
             "": lambda: model.export(name, verbose=False),
         }
         if ending not in writers:
-            raise CheckpointError(f"{name} ends in {ending}; give a name in .keras, .weights.h5 or .onnx, or a folder for a SavedModel")
+            raise CheckpointError(f"{name} ends in {ending}", "give a name in .keras, .weights.h5 or .onnx, or a folder for a SavedModel")
         held = self._held is not None
         self._keras.write(self._engine.read() if held else self._first_values(), self._step, self._loss_scale)
         try:
             writers[ending]()
         except ImportError as fault:
             raise CheckpointError(
-                f"{name} cannot be written without a package ({' '.join(str(fault).split())[:200]}); install it: pip install tf2onnx onnx"
+                f"{name} cannot be written without a package ({' '.join(str(fault).split())[:200]})", "install it: pip install tf2onnx onnx"
             ) from fault
         except (OSError, ValueError, TypeError, RuntimeError, NotImplementedError) as fault:
-            raise CheckpointError(f"{name} cannot be written ({' '.join(str(fault).split())[:200]}); check the path") from fault
+            raise CheckpointError(f"{name} cannot be written ({' '.join(str(fault).split())[:200]})", "check the path") from fault
 
     def restore(self, path: str | os.PathLike[str], state: State | None = None) -> None:
         """Take over the state in a file written by `save`, under whatever plan is in force here.

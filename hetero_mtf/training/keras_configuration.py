@@ -72,11 +72,11 @@ def model_of(configuration: Any, path: str, state: State, digest: str) -> tuple[
         raise CheckpointError(f"{path} describes a network that is not supported: {fault}") from fault
     except Exception as fault:  # a foreign configuration raises whatever its values lead to
         said = value_text(" ".join(str(fault).split()))
-        raise CheckpointError(f"{path} describes a network that cannot be built ({type(fault).__name__}: {said}); {_REMEDY}") from fault
+        raise CheckpointError(f"{path} describes a network that cannot be built ({type(fault).__name__}: {said})", _REMEDY) from fault
     if faults:
-        raise CheckpointError(f"{path} describes another network than its checkpoint's ({'; '.join(faults[:5])}); {_REMEDY}")
+        raise CheckpointError(f"{path} describes another network than its checkpoint's ({'; '.join(faults[:5])})", _REMEDY)
     if graph.digest != digest:
-        raise CheckpointError(f"{path} describes a network with digest {graph.digest}, its checkpoint is of {digest}; {_REMEDY}")
+        raise CheckpointError(f"{path} describes a network with digest {graph.digest}, its checkpoint is of {digest}", _REMEDY)
     return model, graph
 
 
@@ -94,16 +94,16 @@ def check_configuration(configuration: Any, path: str) -> None:
         If an object is not in the table, a value is no plain JSON or not finite, or lists and objects are nested too deeply.
     """
     if not isinstance(configuration, Mapping) or _name(configuration) not in _MODELS:
-        raise CheckpointError(f"{path} holds {value_text(configuration)} as its network, which is no Keras model; {_REMEDY}")
+        raise CheckpointError(f"{path} holds {value_text(configuration)} as its network, which is no Keras model", _REMEDY)
     allowed, registered = _allowed(), _registered()
     left: list[tuple[str, Any, int]] = [("structure", configuration, 0)]
     while left:
         place, value, depth = left.pop()
         if depth > DEEPEST:
-            raise CheckpointError(f"{path} is nested more than {DEEPEST} deep in {value_text(place)}; {_REMEDY}")
+            raise CheckpointError(f"{path} is nested more than {DEEPEST} deep in {value_text(place)}", _REMEDY)
         fault = _fault(value, allowed, registered)
         if fault:
-            raise CheckpointError(f"{path} {fault} in {_end(place)}, which a stored network must not; {_REMEDY}")
+            raise CheckpointError(f"{path} {fault} in {_end(place)}, which a stored network must not", _REMEDY)
         left += [(inner, entry, depth + 1) for inner, entry in _entries(place, value)]
 
 
@@ -130,7 +130,9 @@ def built_model(configuration: Any, path: str) -> tuple[Any, LayerGraph]:
         raise
     except Exception as fault:  # a foreign configuration raises whatever its values lead to
         said = value_text(" ".join(str(fault).split()))
-        raise CheckpointError(f"{path} describes a network that cannot be read ({type(fault).__name__}: {said}); save it again") from fault
+        raise CheckpointError(
+            f"{path} describes a network that cannot be read ({type(fault).__name__}: {said})", "save it again"
+        ) from fault
     check_configuration(structure, path)
     try:
         return _built(structure)
@@ -138,7 +140,7 @@ def built_model(configuration: Any, path: str) -> tuple[Any, LayerGraph]:
         raise
     except Exception as fault:
         said = value_text(" ".join(str(fault).split()))
-        raise CheckpointError(f"{path} describes a network that cannot be built ({type(fault).__name__}: {said}); {_REMEDY}") from fault
+        raise CheckpointError(f"{path} describes a network that cannot be built ({type(fault).__name__}: {said})", _REMEDY) from fault
 
 
 def _built(configuration: Mapping[str, Any]) -> tuple[Any, LayerGraph]:

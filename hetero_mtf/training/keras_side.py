@@ -270,19 +270,19 @@ def _check_metrics(metrics: Any, what: str, outputs: Structure) -> None:
     several = outputs.count > 1
     if not isinstance(metrics, (list, tuple)) and not (several and isinstance(metrics, Mapping)):
         remedy = "give a list with one entry an output, or a dict by their names" if several else "give a list, such as ['accuracy']"
-        raise UnsupportedError(f"{what} is {metrics!r}; {remedy}")
+        raise UnsupportedError(f"{what} is {metrics!r}", remedy)
     if several and metrics and not any(len(path) > 1 for path in outputs.paths()):
         unknown = set(metrics) - set(outputs.names) if isinstance(metrics, Mapping) else ()
         if unknown or (not isinstance(metrics, Mapping) and len(metrics) != outputs.count):
             wrong = f"{what} is {metrics!r}, the model has {outputs.text()}"
-            raise UnsupportedError(f"{wrong}; give a list with one entry an output, or a dict by their names")
+            raise UnsupportedError(wrong, "give a list with one entry an output, or a dict by their names")
     for metric in leaves_of(metrics):
         if metric in ("accuracy", "acc", "crossentropy", "ce") or callable(metric) or (several and metric is None):
             continue
         try:
             keras.metrics.get(metric)
         except (ValueError, TypeError) as fault:
-            raise UnsupportedError(f"the metric {metric!r} is unknown to Keras; give names or objects of keras.metrics") from fault
+            raise UnsupportedError(f"the metric {metric!r} is unknown to Keras", "give names or objects of keras.metrics") from fault
 
 
 def read_weights(model: Any, graph: LayerGraph) -> dict[str, np.ndarray]:

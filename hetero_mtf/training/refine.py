@@ -66,7 +66,7 @@ def refine(
         If something asked for is not supported, or a worker dies.
     """
     if not time_limit_s >= 0:
-        raise PlanError(f"the time limit is {time_limit_s:g} seconds; give 0 or more")
+        raise PlanError(f"the time limit is {time_limit_s:g} seconds", "give 0 or more")
     graph = layer_graph(model)
     check_profile(profile, graph, cluster.record)
     plan = make_plan(profile) if plan is None else plan

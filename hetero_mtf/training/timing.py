@@ -116,7 +116,7 @@ def interleaved(
         If rounds, steps or warm_up is less than 1.
     """
     if min(rounds, steps, warm_up) < 1:
-        raise DataError(f"rounds, steps and warm_up are {rounds}, {steps} and {warm_up}; use at least 1 of each")
+        raise DataError(f"rounds, steps and warm_up are {rounds}, {steps} and {warm_up}", "use at least 1 of each")
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     waits = waits or {}
     for name, run in runs.items():

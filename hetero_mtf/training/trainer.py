@@ -320,7 +320,7 @@ class Trainer(OnBatch):
             return
         parts = tuple(data) if isinstance(data, tuple) else (data,)
         if isinstance(data, tuple) and len(parts) not in (2, 3):
-            raise DataError(f"validation_data has {len(parts)} parts; give (x, y) or (x, y, sample_weight)")
+            raise DataError(f"validation_data has {len(parts)} parts", "give (x, y) or (x, y, sample_weight)")
         x, y, weights = (*parts, None, None)[:3]
         x, size = self._sized(x, y, batch_size, steps)
         with testing_data(x, y, batch_size=size, sample_weight=weights, steps=steps, form=self._form) as tested:

@@ -55,7 +55,7 @@ class Study:
         faults += [f"strength is {self.strength:g}: it is 0 to 1"] if not 0.0 <= self.strength <= 1.0 else []
         faults += [f"seed is {self.seed}: it is 0 or more"] if self.seed < 0 else []
         if faults:
-            raise DataError(f"no cohort can be drawn: {'; '.join(faults)}; give other figures")
+            raise DataError(f"no cohort can be drawn: {'; '.join(faults)}", "give other figures")
 
     def stream(self, subject: int, session: int, purpose: int) -> np.random.Generator:
         """Return the random numbers of one purpose, which depend on nothing else."""
@@ -109,7 +109,7 @@ def write_study(study: Study, folder: pathlib.Path) -> pathlib.Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise DataError(f"{folder} is not empty; name a new folder, or empty it")
+            raise DataError(f"{folder} is not empty", "name a new folder, or empty it")
         rows, truth = [], []
         for subject in draw_subjects(study):
             rows += [_write_scan(study, subject, session, folder) for session in range(study.sessions)]
@@ -117,7 +117,7 @@ def write_study(study: Study, folder: pathlib.Path) -> pathlib.Path:
         _write_table(folder / "truth.tsv", TRUTH_HEADINGS, truth)
         _write_table(folder / "participants.tsv", HEADINGS, rows)
     except OSError as fault:
-        raise DataError(f"cannot write to {folder}: {fault.strerror or fault}; choose another place or free some space") from fault
+        raise DataError(f"cannot write to {folder}: {fault.strerror or fault}", "choose another place or free some space") from fault
     return folder / "participants.tsv"
 
 

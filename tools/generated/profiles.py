@@ -103,11 +103,11 @@ def generated_profile(
 
 def _check(figures: Sequence[Figures]) -> None:
     if not figures:
-        raise PlanError("there is no device to suppose anything of; give the figures of at least one")
+        raise PlanError("there is no device to suppose anything of", "give the figures of at least one")
     for at, each in enumerate(figures):
         for name, value in dataclasses.asdict(each).items():
             if not (math.isfinite(value) and (value > 0 or (name == "start_s" and value == 0))):
-                raise PlanError(f"device {at} is supposed to have {name}={value:g}; give a number above zero")
+                raise PlanError(f"device {at} is supposed to have {name}={value:g}", "give a number above zero")
 
 
 def _cluster(figures: Sequence[Figures], network: Interconnect) -> ClusterRecord:

@@ -64,7 +64,7 @@ def selection(wanted: str) -> Selection:
     entries = {key: tuple(value.split(",")) for key, value in given.items()}
     rows, parts = entries.get("rows", ()), entries.get("parts", PARTS)
     if set(given) - {"columns", "rows", "parts"} or set(parts) - set(PARTS) or not all(map(str.isdecimal, rows)):
-        raise DataError(f"the mark 'results: {wanted}' is not understood; write NAME columns=KEY,KEY rows=1,3 parts={','.join(PARTS)}")
+        raise DataError(f"the mark 'results: {wanted}' is not understood", f"write NAME columns=KEY,KEY rows=1,3 parts={','.join(PARTS)}")
     return Selection(name, entries.get("columns", ()), tuple(map(int, rows)), parts)
 
 
@@ -86,7 +86,7 @@ def block(results: ResultSet, chosen: Selection) -> str:
     unknown = [key for key in chosen.columns if key not in columns] + [str(row) for row in chosen.rows if not 1 <= row <= count]
     if unknown:
         there = f"columns {', '.join(columns)} and {count} rows"
-        raise DataError(f"the results {results.name} have no {', '.join(unknown)}; there are {there}")
+        raise DataError(f"the results {results.name} have no {', '.join(unknown)}", f"there are {there}")
     rows = [row - 1 for row in chosen.rows] or list(range(count))
     used = [results.rows[i] for i in rows]
     runs = list(dict.fromkeys(results.runs[row.run] for row in used))
@@ -114,7 +114,7 @@ def filled(page: str, results: Mapping[str, ResultSet]) -> str:
         If a mark is not understood or not ended.
     """
     if len(_MARK.findall(page)) != len(list(_BLOCK.finditer(page))):
-        raise DataError("a block of results does not end; write <!-- end --> on a line of its own after each <!-- results: ... -->")
+        raise DataError("a block of results does not end", "write <!-- end --> on a line of its own after each <!-- results: ... -->")
 
     def written(match: re.Match[str]) -> str:
         chosen = selection(match["wanted"])
@@ -149,7 +149,7 @@ def load_all(folder: pathlib.Path) -> dict[str, ResultSet]:
     results = {path.stem: ResultSet.load(path) for path in sorted(folder.glob("*.json"))}
     wrong = [name for name, each in results.items() if each.name != name]
     if wrong:
-        raise DataError(f"{folder / wrong[0]}.json has the results {results[wrong[0]].name!r}; rename the file")
+        raise DataError(f"{folder / wrong[0]}.json has the results {results[wrong[0]].name!r}", "rename the file")
     return results
 
 

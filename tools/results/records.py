@@ -156,7 +156,7 @@ class ResultSet:
     def __post_init__(self) -> None:
         faults = _faults(self)
         if faults:
-            raise DataError(f"the results have {listed(faults)}; run the bench again")
+            raise DataError(f"the results have {listed(faults)}", "run the bench again")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the results to a JSON file in one piece.
@@ -185,7 +185,7 @@ class ResultSet:
         values = read_fields(cls, {key: value for key, value in document.items() if key not in ("kind", "version")}, "", faults)
         faults += unless_caused(_faults(unchecked(cls, values)), faults)
         if faults:
-            raise DataError(f"{os.fspath(path)} has {listed(faults)}; run its bench again")
+            raise DataError(f"{os.fspath(path)} has {listed(faults)}", "run its bench again")
         return cls(**values)
 
 

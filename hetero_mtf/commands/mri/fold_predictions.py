@@ -73,16 +73,16 @@ def load_fold(path: str | os.PathLike[str], people: Participants, fold: int) -> 
         text = pathlib.Path(path).read_bytes().decode(errors="surrogateescape")
         headings, *lines = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]
     except (OSError, csv.Error) as fault:
-        raise DataError(f"cannot read {path}: {getattr(fault, 'strerror', None) or fault}; {remedy}") from fault
+        raise DataError(f"cannot read {path}: {getattr(fault, 'strerror', None) or fault}", remedy) from fault
     fixed = len(_headings(people)) - len(people.classes)
     shown = [(cells[0], cells[1], cells[3]) for cells in lines if len(cells) == len(headings)]
     wanted = [(scan.participant, scan.session or UNKNOWN, str(fold)) for scan in people.scans]
     if headings != _headings(people) or shown != wanted or len(lines) != len(wanted):
-        raise DataError(f"{path} is not of the {len(wanted)} scans that fold {fold} tests on; {remedy}")
+        raise DataError(f"{path} is not of the {len(wanted)} scans that fold {fold} tests on", remedy)
     try:
         rows = np.array([[float(cell) for cell in cells[fixed:]] for cells in lines], dtype=np.float64)
     except ValueError as fault:
-        raise DataError(f"{path} has a probability that is no number ({fault}); {remedy}") from fault
+        raise DataError(f"{path} has a probability that is no number ({fault})", remedy) from fault
     return FoldPredictions(Predictions(people, rows, ("test",) * len(wanted)), (fold,) * len(wanted))
 
 

@@ -105,7 +105,7 @@ class FoldRecord:
         if differences:
             wrong = f"{path} is of a training of all folds with other settings: {list_text(differences, _NAMED, '; ')}"
             raise DataError(
-                f"{wrong}; give those to go on with it, name other files with --save or --output, or remove {path} to begin again"
+                wrong, f"give those to go on with it, name other files with --save or --output, or remove {path} to begin again"
             )
 
 
@@ -126,11 +126,11 @@ def load_record(path: str | os.PathLike[str]) -> FoldRecord | None:
     try:
         document = read_json(path, kind=KIND, version=VERSION)
     except HeteroError as fault:
-        raise DataError(f"{str(fault).rpartition(';')[0]}; remove it to train all folds again") from fault
+        raise DataError(fault.reason, "remove it to train all folds again") from fault
     faults = list[Fault]()
     fields = read_fields(FoldRecord, document, "", faults, _RESULTS)
     if faults:
-        raise DataError(f"{path} has {listed(faults)}; remove it to train all folds again")
+        raise DataError(f"{path} has {listed(faults)}", "remove it to train all folds again")
     return FoldRecord(**fields)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +16,7 @@ from hetero_mtf.commands.mri.fold_record import FoldRecord, load_record, setting
 from hetero_mtf.commands.mri.fold_scores import report_folds, save_scores
 from hetero_mtf.commands.mri.predictions import predicted
 from hetero_mtf.commands.options.requests import TrainRequest
-from hetero_mtf.commands.process.interruption import Interrupted, StopRequest
+from hetero_mtf.commands.process.interruption import StopRequest
 from hetero_mtf.commands.workload.first_plan import PlanRequest, Prepared
 from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
 from hetero_mtf.commands.workload.run_settings import ChosenRun
@@ -98,11 +97,12 @@ def train_folds(
         workload.model.set_weights(first_weights)
         own = _of_fold(workload, fold)
         click.echo(f"\nfold {fold} of {len(data.splits)}")
-        with _naming(fold, request):
-            own_run = dataclasses.replace(run, workload=own, notes=_notes(run, own_request))
-            _, measured = train(own_request, own_run, prepared, live, stop, _saving(own, files, fold), not times)
-            record = record.finish(fold)
-            record.save(files.record)
+        begins = f"goes on with fold {fold}" if request.save is not None else f"begins fold {fold} again"
+        stop.goes_on = f"the same command again {begins}"
+        own_run = dataclasses.replace(run, workload=own, notes=_notes(run, own_request))
+        _, measured = train(own_request, own_run, prepared, live, stop, _saving(own, files, fold), not times)
+        record = record.finish(fold)
+        record.save(files.record)
         times += [] if measured is None else [measured]
     click.echo("")
     parts = [_loaded(data, files, fold) for fold in range(1, len(data.splits) + 1)]
@@ -140,7 +140,7 @@ def _begin_fold(request: TrainRequest, files: FoldFiles, record: FoldRecord, fol
         try:
             pathlib.Path(state).unlink(missing_ok=True)  # of another training: after an interruption it would be taken for this one's
         except OSError as fault:
-            raise HeteroError(f"cannot replace {state}: {fault.strerror or fault}; choose another place with --save") from fault
+            raise HeteroError(f"cannot replace {state}: {fault.strerror or fault}", "choose another place with --save") from fault
     record = record.begin(fold)
     record.save(files.record)
     measured = request.measured_file
@@ -185,17 +185,3 @@ def _saving(workload: Workload, files: FoldFiles, fold: int) -> Tested:
 
 def _loaded(data: FoldedVolumes, files: FoldFiles, fold: int) -> FoldPredictions:
     return load_fold(files.fold_predictions(fold), data.fold(fold).part("test"), fold)
-
-
-@contextlib.contextmanager
-def _naming(fold: int, request: TrainRequest) -> Iterator[None]:
-    """Let an interruption of a fold say how to go on with all of them."""
-    begins = f"goes on with fold {fold}" if request.save is not None else f"begins fold {fold} again"
-    try:
-        yield
-    except Interrupted as stop:
-        raise Interrupted(f"{_without_resume(str(stop))}; the same command again {begins}", stop.number) from stop
-
-
-def _without_resume(text: str) -> str:
-    return text.partition(": go on from there with --resume")[0]

@@ -212,14 +212,14 @@ def _check_maps(maps: Maps, stored: Stored, model: Any, graph: LayerGraph) -> No
     try:
         pathlib.Path(maps.folder).mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise HeteroError(f"cannot make the folder {maps.folder}: {fault.strerror or fault}; name another with --grad-cam") from fault
+        raise HeteroError(f"cannot make the folder {maps.folder}: {fault.strerror or fault}", "name another with --grad-cam") from fault
 
 
 def _mapped(maps: Maps, people: Participants) -> tuple[Scan, ...]:
     known = set(people.spellings)
     missing = [who for who in maps.participants if people.form(cell_text(who)) not in known]
     if missing:
-        raise DataError(f"--participant {', '.join(missing)} is not among the scans of {people.path}; write ids as the table does")
+        raise DataError(f"--participant {', '.join(missing)} is not among the scans of {people.path}", "write ids as the table does")
     scans = people.scans if not maps.participants else people.part(map(cell_text, maps.participants)).scans
     alike = len({scan.key for scan in scans}) < len(scans)  # sub-01 and 01 may be different people, whose keys are equal
     owners = [(scan.key, f"{scan.key}, line {scan.line}" if alike else scan.key) for scan in scans]
@@ -228,7 +228,7 @@ def _mapped(maps: Maps, people: Participants) -> tuple[Scan, ...]:
         for text, owner in named:
             other = first.setdefault(_name(text), owner)
             if other != owner:
-                raise DataError(f"the maps of {other!r} and {owner!r} would have one name, with {_name(text)!r}; rename one of them")
+                raise DataError(f"the maps of {other!r} and {owner!r} would have one name, with {_name(text)!r}", "rename one of them")
     return scans
 
 
@@ -236,7 +236,7 @@ def _save(image: Any, path: pathlib.Path) -> None:
     try:
         nibabel.save(image, path)
     except OSError as fault:
-        raise HeteroError(f"cannot write {path}: {fault.strerror or fault}; choose another place or free some space") from fault
+        raise HeteroError(f"cannot write {path}: {fault.strerror or fault}", "choose another place or free some space") from fault
 
 
 def _name(text: str) -> str:

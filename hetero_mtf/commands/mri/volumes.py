@@ -51,11 +51,11 @@ def table_of(data: str) -> str:
     """
     table = data.partition(":")[2]
     if not table:
-        raise DataError(f"data set {data!r} names no table; write nifti:participants.tsv")
+        raise DataError(f"data set {data!r} names no table", "write nifti:participants.tsv")
     if not pathlib.Path(table).is_file():
         others = sorted(path.name for path in pathlib.Path(table).parent.glob("*.tsv"))
         there = f", its folder has {', '.join(others[:5])}" if others else ""
-        raise DataError(f"there is no table {table}{there}; check the path behind nifti:")
+        raise DataError(f"there is no table {table}{there}", "check the path behind nifti:")
     return table
 
 
@@ -93,10 +93,12 @@ def workload_to_train(
     _check_classes(volumes.participants.classes, graph)
     if before is not None and volumes.class_weight != before.data.class_weight:
         was, now = (weights_text(weights, volumes.participants.classes) for weights in (before.data.class_weight, volumes.class_weight))
-        raise DataError(f"training cannot go on with other weights in the loss: they were {was} and are {now}; give those of the first run")
+        raise DataError(
+            f"training cannot go on with other weights in the loss: they were {was} and are {now}", "give those of the first run"
+        )
     if before is not None and volumes.split.parts != before.data.split.within(volumes.participants.ids).parts:
         wrong = "training cannot go on with another split, what was trained on would be tested on"
-        raise DataError(f"{wrong}; leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
+        raise DataError(wrong, f"leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
     from hetero_mtf.training.keras_configuration import configuration_of
 
     called = (origin_of(how.model or ""), argument_texts(how.arguments))
@@ -174,7 +176,7 @@ def stored_network(how: ModelOrigin, stored: Stored, data: str, checkpoint: str,
     if graph.digest != stored.network:
         called = ", ".join([how.model, *argument_texts(how.arguments)])
         wrong = f"{called} has a network with digest {graph.digest}, what was trained ({stored.origin}) had {stored.network}"
-        raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training, or leave them out")
+        raise CheckpointError(wrong, "give the --model and --model-arg of the training, or leave them out")
     return network, graph
 
 
@@ -189,10 +191,10 @@ def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str, sta
     if how.arguments or how.precision not in (None, _precision(state, stored)):
         given = f"--precision {how.precision}" if not how.arguments else f"--model-arg {argument_texts(how.arguments)[0]}"
         wrong = f"{given} goes with --model, and without it the network is as {path} describes it"
-        raise CheckpointError(f"{wrong}; name the model, or leave the option out")
+        raise CheckpointError(wrong, "name the model, or leave the option out")
     if stored.structure is None:
         wrong = f"{path} holds no structure of its network, only the name {value_text(stored.origin)}, which is not followed"
-        raise CheckpointError(f"{wrong}; give the --model and --model-arg of the training")
+        raise CheckpointError(wrong, "give the --model and --model-arg of the training")
     import keras
 
     from hetero_mtf.training.keras_configuration import model_of
@@ -202,7 +204,7 @@ def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str, sta
     shapes = [graph.layers[at].output_shape for at in (*graph.inputs, *graph.outputs)]
     if len(shapes) != 2 or shapes[0] != (*stored.data.preprocessing.shape, CHANNELS):
         wrong = f"{path} describes a network with inputs and outputs of shapes {shapes}, which its scans do not fit"
-        raise CheckpointError(f"{wrong}; take the file that was written with {checkpoint}")
+        raise CheckpointError(wrong, f"take the file that was written with {checkpoint}")
     _check_classes(stored.data.classes, graph)
     return model, graph
 
@@ -220,11 +222,11 @@ def preprocessing(options: VolumeOptions, graph: LayerGraph) -> Preprocessing:
     given = graph.layers[graph.inputs[0]].output_shape
     if len(given) != 4 or given[-1] != CHANNELS:
         wrong = f"the model takes samples of shape {given} and a scan is (depth, height, width, {CHANNELS})"
-        raise UnsupportedError(f"{wrong}; give a 3-D network, such as hetero_mtf.models.resattnet3d:resattnet18")
+        raise UnsupportedError(wrong, "give a 3-D network, such as hetero_mtf.models.resattnet3d:resattnet18")
     shape = (given[0], given[1], given[2])
     if options.shape is not None and options.shape != shape:
         remedy = f"leave --shape out, or make the model for it, as with --model-arg size={options.shape[0]}"
-        raise DataError(f"the model takes volumes of {_by(shape)} voxels and --shape says {_by(options.shape)}; {remedy}")
+        raise DataError(f"the model takes volumes of {_by(shape)} voxels and --shape says {_by(options.shape)}", remedy)
     said = {name: getattr(options, option) for name, option in _STEPS.items() if getattr(options, option) is not None}
     return Preprocessing(shape, **said)
 
@@ -273,7 +275,7 @@ def _check_classes(classes: tuple[str, ...], graph: LayerGraph) -> None:
     if shape == (len(classes),) or (len(classes) == 2 and shape == (1,)):
         return
     wrong = f"the model gives outputs of shape {shape} and the table has {len(classes)} classes ({', '.join(classes)})"
-    raise DataError(f"{wrong}; make it for so many, as with --model-arg classes={len(classes)}")
+    raise DataError(wrong, f"make it for so many, as with --model-arg classes={len(classes)}")
 
 
 def _check_before(before: Stored, steps: Preprocessing, changes: Augmentation, options: VolumeOptions) -> None:
@@ -285,7 +287,7 @@ def _check_before(before: Stored, steps: Preprocessing, changes: Augmentation, o
     new = {**steps.to_json(), **changes.to_json()}
     faults += [f"{name} was {old[name]} and is {new[name]}" for name in new if old[name] != new[name]]
     if faults:
-        raise DataError(f"training cannot go on with other data: {'; '.join(faults)}; give the options of the first run")
+        raise DataError(f"training cannot go on with other data: {'; '.join(faults)}", "give the options of the first run")
 
 
 def _by(shape: tuple[int, ...]) -> str:

@@ -131,14 +131,14 @@ def _shown(value: Any) -> str:
 def _document(path: pathlib.Path) -> Mapping[Any, Any]:
     """Return the top level of a file."""
     if path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"--config is {path}; give a file whose name ends in {', '.join(SUFFIXES)}")
+        raise ConfigError(f"--config is {path}", f"give a file whose name ends in {', '.join(SUFFIXES)}")
     try:
         with open(path, "rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except OSError as fault:
-        raise ConfigError(f"cannot read the configuration {path}: {fault.strerror or fault}; check the path") from fault
+        raise ConfigError(f"cannot read the configuration {path}: {fault.strerror or fault}", "check the path") from fault
     if len(content) > _MOST_BYTES:
-        raise ConfigError(f"{path} has more than {_MOST_BYTES} bytes, too many for a configuration; check the path")
+        raise ConfigError(f"{path} has more than {_MOST_BYTES} bytes, too many for a configuration", "check the path")
     toml = path.suffix.lower() == ".toml"
     try:
         text = content.decode("utf-8")
@@ -146,11 +146,11 @@ def _document(path: pathlib.Path) -> Mapping[Any, Any]:
     except (ValueError, RecursionError, TypeError) as fault:
         said = " ".join(str(fault).split())[:200]
         what = in_place_of(path, "a configuration") if file_kind(path) else f"{path} is no complete {'TOML' if toml else 'YAML'} file"
-        raise ConfigError(f"{what} ({said}); correct it") from fault
+        raise ConfigError(f"{what} ({said})", "correct it") from fault
     if document is None:
         return {}
     if not isinstance(document, Mapping):
-        raise ConfigError(f"{path} holds {_shown(document)} and no options; write lines such as epochs: 5")
+        raise ConfigError(f"{path} holds {_shown(document)} and no options", "write lines such as epochs: 5")
     return document
 
 

@@ -80,7 +80,7 @@ class PipelineChoice:
 
             check_target(self.convergence)
             if os.path.splitext(self.convergence)[1].lower().lstrip(".") not in FORMATS:
-                raise HeteroError(f"a picture cannot be written to {self.convergence}; end its name with .{', .'.join(FORMATS)}")
+                raise HeteroError(f"a picture cannot be written to {self.convergence}", f"end its name with .{', .'.join(FORMATS)}")
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -102,25 +102,27 @@ class PipelineChoice:
             If something else is to be made.
         """
         if self.allow_stale and (strategy != "auto" or shares or gradient_sync != "all_reduce"):
-            raise PlanError("--allow-stale goes with a profile, --strategy auto and --gradient-sync all_reduce; leave out the others")
+            raise PlanError("--allow-stale goes with a profile, --strategy auto and --gradient-sync all_reduce", "leave out the others")
         late = [f"--{name}" for name in ("schedule", "recompute", "replicas") if getattr(self, name) is not None]
         if self.allow_stale and late:
-            raise PlanError(f"--allow-stale lets auto choose a pipeline that takes no {', '.join(late)}; leave out one or the other")
+            raise PlanError(f"--allow-stale lets auto choose a pipeline that takes no {', '.join(late)}", "leave out one or the other")
         if not self.given:
             return
         options, goes = ", ".join(self.given), "goes" if len(self.given) == 1 else "go"
         if shares:
-            raise PlanError(f"{options} {goes} with a profile, not with --shares; make a manual pipeline in Python, with hm.Plan.pipeline")
+            raise PlanError(
+                f"{options} {goes} with a profile, not with --shares", "make a manual pipeline in Python, with hm.Plan.pipeline"
+            )
         if strategy not in PIPELINE_STRATEGIES:
-            raise PlanError(f"{options} {goes} with --strategy pipeline or auto, not with {strategy}; leave out one or the other")
+            raise PlanError(f"{options} {goes} with --strategy pipeline or auto, not with {strategy}", "leave out one or the other")
         if gradient_sync != "all_reduce":
-            raise PlanError(f"{options} {goes} with --gradient-sync all_reduce, not with {gradient_sync}; leave out one or the other")
+            raise PlanError(f"{options} {goes} with --gradient-sync all_reduce, not with {gradient_sync}", "leave out one or the other")
         if self.convergence is not None and strategy != "pipeline":
-            raise PlanError(f"--convergence goes with --strategy pipeline, not with {strategy}; leave out one or the other")
+            raise PlanError(f"--convergence goes with --strategy pipeline, not with {strategy}", "leave out one or the other")
         if self.convergence is not None and self.allocator not in (None, "genetic"):
-            raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none; add --allocator genetic")
+            raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none", "add --allocator genetic")
         if self.allocator_seed is not None and self.allocator not in (None, "auto", "genetic"):
-            raise PlanError(f"--seed is that of the allocator genetic, and --allocator is {self.allocator}; leave out one or the other")
+            raise PlanError(f"--seed is that of the allocator genetic, and --allocator is {self.allocator}", "leave out one or the other")
 
     def planner_options(self, search: SearchProgress, groups: bool = True) -> PipelineOptions:
         """Return the options of the planner.

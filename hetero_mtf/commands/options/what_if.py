@@ -73,7 +73,7 @@ def device_and_number(text: str) -> tuple[str, float]:
     """
     name, equals, number = text.rpartition("=")
     if not equals or not name:
-        raise PlanError(f"{text!r} names no device and factor; write for instance gpu:1=2 for twice as fast")
+        raise PlanError(f"{text!r} names no device and factor", "write for instance gpu:1=2 for twice as fast")
     return name, factor_of(number)
 
 
@@ -101,7 +101,7 @@ def factor_of(text: str) -> float:
     except ValueError:
         factor = math.nan
     if not LEAST_FACTOR <= factor <= MOST_FACTOR:
-        raise PlanError(f"{text!r} is no factor; write a number from {FACTOR_RANGE}, such as x2 or 0.5")
+        raise PlanError(f"{text!r} is no factor", f"write a number from {FACTOR_RANGE}, such as x2 or 0.5")
     return factor
 
 
@@ -124,5 +124,5 @@ def device_and_bytes(text: str) -> tuple[str, int]:
     """
     match = re.fullmatch(r"(.+)=(\d{1,20}(?:\.\d{1,20})?)\s*([KMGT]?i?)B?", text.strip(), re.IGNORECASE)
     if not match or match.group(3).upper() not in _BYTES:
-        raise PlanError(f"{text!r} names no device and memory; write for instance gpu:0=8GB or gpu:0=7.5GiB")
+        raise PlanError(f"{text!r} names no device and memory", "write for instance gpu:0=8GB or gpu:0=7.5GiB")
     return match.group(1), int(float(match.group(2)) * _BYTES[match.group(3).upper()])

@@ -88,11 +88,13 @@ class Epochs(keras.callbacks.Callback):
     @property
     def saved(self) -> str:
         """What is saved and how to go on, as part of a sentence."""
+        what, goes_on = "nothing is saved", self._stop.goes_on
         if self._path is None:
-            return "nothing is saved, because there is no --save FILE to save to"
-        if not self._saved:
-            return "nothing is saved"
-        return f"the state after step {self._saved} is in {self._path}: go on from there with --resume {self._path}"
+            what = "nothing is saved, because there is no --save FILE to save to"
+        elif self._saved:
+            what = f"the state after step {self._saved} is in {self._path}"
+            what += "" if goes_on else f": go on from there with --resume {self._path}"
+        return f"{what}; {goes_on}" if goes_on else what
 
     def __enter__(self) -> Epochs:
         return self

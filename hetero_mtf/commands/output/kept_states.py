@@ -65,4 +65,4 @@ def _copy(path: pathlib.Path, kept: pathlib.Path) -> None:
             with open(newest, "rb") as source, replace_file(kept) as target:
                 shutil.copyfileobj(source, target)
         except OSError as fault:
-            raise HeteroError(f"cannot read {newest}: {fault.strerror or fault}; check the disk") from fault
+            raise HeteroError(f"cannot read {newest}: {fault.strerror or fault}", "check the disk") from fault

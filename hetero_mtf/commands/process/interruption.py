@@ -126,11 +126,12 @@ class StopRequest:
     Attributes
     ----------
     saved : what is saved so far and how to go on, for the last line; kept up to date by whoever saves.
+    goes_on : how to go on, where that is not by the state that is saved, as of one training of several; "" for by the state.
     """
 
     def __init__(self, unresponsive: Callable[[], HeteroError | None] = lambda: None, clock: Callable[[], float] = time.monotonic) -> None:
         self.unresponsive = unresponsive
-        self.saved = "nothing is saved"
+        self.saved, self.goes_on = "nothing is saved", ""
         self._clock = clock
         self._number: int | None = None
         self._asked_s = 0.0

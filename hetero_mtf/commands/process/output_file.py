@@ -32,13 +32,13 @@ def check_target(path: str | os.PathLike[str] | None) -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as fault:
-        raise HeteroError(f"cannot write {target}: {fault.strerror}; choose another place") from fault
+        raise HeteroError(f"cannot write {target}: {fault.strerror}", "choose another place") from fault
     if target.is_dir():
-        raise HeteroError(f"cannot write {target}: it is a folder; give the path of a file")
+        raise HeteroError(f"cannot write {target}: it is a folder", "give the path of a file")
     if not target.parent.is_dir():
-        raise HeteroError(f"cannot write {target}: there is no folder {target.parent}; make it first")
+        raise HeteroError(f"cannot write {target}: there is no folder {target.parent}", "make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise HeteroError(f"cannot write {target}: the folder {target.parent} is not writable; choose another place")
+        raise HeteroError(f"cannot write {target}: the folder {target.parent} is not writable", "choose another place")
 
 
 def check_folder(path: str | os.PathLike[str] | None, option: str) -> None:
@@ -60,9 +60,9 @@ def check_folder(path: str | os.PathLike[str] | None, option: str) -> None:
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
     if not place.is_dir():
-        raise HeteroError(f"{option} is {folder}, and {place} is no folder; give the path of a folder")
+        raise HeteroError(f"{option} is {folder}, and {place} is no folder", "give the path of a folder")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise HeteroError(f"{option} is {folder}, and the folder {place} is not writable; choose another place")
+        raise HeteroError(f"{option} is {folder}, and the folder {place} is not writable", "choose another place")
 
 
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
@@ -99,4 +99,4 @@ def save_model(path: str | os.PathLike[str], model: Any) -> None:
         with replace_file(path, suffix=".keras") as file:
             model.save(pathlib.Path(file.name))  # Keras opens it by its name, which is locked meanwhile
     except RuntimeError as fault:
-        raise HeteroError(f"cannot write {path}: {' '.join(str(fault).split())}; choose another place or free some space") from fault
+        raise HeteroError(f"cannot write {path}: {' '.join(str(fault).split())}", "choose another place or free some space") from fault

@@ -79,7 +79,7 @@ class Compiled:
         wrong = [what for what in ("optimizer", "loss", "metrics") if what in taken and what in self.foreign]
         if wrong:
             said = f"{self.path} was compiled with {' and with '.join(self.foreign[what] for what in wrong)}"
-            raise UnsupportedError(f"{said}; give {' and '.join(f'--{what}' for what in wrong)}, or {_OF_PYTHON}")
+            raise UnsupportedError(said, f"give {' and '.join(f'--{what}' for what in wrong)}, or {_OF_PYTHON}")
 
     def text(self, taken: set[str]) -> str:
         """Return a line on what is taken over, "" for nothing.
@@ -164,7 +164,7 @@ def _optimizer(entry: Any) -> dict[str, Any]:
     import keras
 
     if not isinstance(entry, Mapping) or not isinstance(entry.get("config"), Mapping):
-        raise ForeignObject(f"{value_text(entry)} is no class of keras.optimizers; name one")
+        raise ForeignObject(value_text(entry), "is no class of keras.optimizers", "name one")
     rate = entry["config"].get("learning_rate")
     schedules = keras.optimizers.schedules
     planned = plain_configuration(rate, schedules, schedules.LearningRateSchedule) if isinstance(rate, Mapping) else None
@@ -174,7 +174,7 @@ def _optimizer(entry: Any) -> dict[str, Any]:
 
 
 def _clause(what: str, fault: ForeignObject) -> str:
-    return f"the {what} {str(fault).partition(' is no class')[0].partition(' has ')[0]}, whose code no file may lead to"
+    return f"the {what} {fault.named}, whose code no file may lead to"
 
 
 def _leaves(value: Any) -> list[Any]:

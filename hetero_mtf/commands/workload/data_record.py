@@ -72,7 +72,7 @@ class Stored:
         """
         unknown = [name for name in names if name not in self.data.classes]
         if unknown:
-            raise DataError(f"{option} {', '.join(unknown)} is no class of the model; it has {', '.join(self.data.classes)}")
+            raise DataError(f"{option} {', '.join(unknown)} is no class of the model", f"it has {', '.join(self.data.classes)}")
 
     @property
     def origin(self) -> str:
@@ -132,7 +132,7 @@ def load_stored(checkpoint: str | os.PathLike[str], state: State | None = None) 
     path, digest = beside(checkpoint, "data"), (load_state(checkpoint) if state is None else state).digest
     if not path.exists():
         wrong = f"there is no {path} beside {checkpoint}, which says how scans were prepared for it"
-        raise CheckpointError(f"{wrong}; name a checkpoint that was trained with --data nifti:TABLE, and keep both files together")
+        raise CheckpointError(wrong, "name a checkpoint that was trained with --data nifti:TABLE, and keep both files together")
     document = read_json(path, kind=KIND, version=VERSION, earlier=(NAMED_MODEL,))
     there, wanted = "structure" in document, document["version"] == VERSION
     faults: list[Fault] = [] if there == wanted else [Fault("structure", "is missing" if wanted else "is not known")]
@@ -142,10 +142,10 @@ def load_stored(checkpoint: str | os.PathLike[str], state: State | None = None) 
     except HeteroError as fault:
         raise CheckpointError(f"{path} cannot be used: {fault}") from fault
     if faults:
-        raise CheckpointError(f"{path} has {listed(faults)}; train again, or take the file that was written with {checkpoint}")
+        raise CheckpointError(f"{path} has {listed(faults)}", f"train again, or take the file that was written with {checkpoint}")
     if stored.dtype not in DTYPES:
-        raise CheckpointError(f"{path} has the dtype {value_text(stored.dtype)}, must be one of {', '.join(DTYPES)}; train again")
+        raise CheckpointError(f"{path} has the dtype {value_text(stored.dtype)}, must be one of {', '.join(DTYPES)}", "train again")
     if stored.network != digest:
         wrong = f"{path} is of a network with digest {stored.network}, {checkpoint} of one with {digest}"
-        raise CheckpointError(f"{wrong}; keep the two files of one training together")
+        raise CheckpointError(wrong, "keep the two files of one training together")
     return stored

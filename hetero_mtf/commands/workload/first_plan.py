@@ -126,4 +126,4 @@ def measure(
 def _check_batch_size(plan: Plan, request: PlanRequest) -> None:
     if request.batch_size not in (None, plan.batch_size):
         asked = f"{request.plan_file} is for batches of {plan.batch_size} and --batch-size is {request.batch_size}"
-        raise PlanError(f"{asked}; leave the option out or plan again")
+        raise PlanError(f"{asked}", "leave the option out or plan again")

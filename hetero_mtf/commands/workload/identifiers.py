@@ -60,7 +60,7 @@ def _kind(module: Any, what: str, identifier: Identified) -> Any:
     name = identifier["class_name"] if isinstance(identifier, Mapping) else identifier
     kind = _looked_up(module, name)
     if kind is None:
-        raise UnsupportedError(f"there is no {what} {name!r} in Keras; {_remedy(module, name)}")
+        raise UnsupportedError(f"there is no {what} {name!r} in Keras", f"{_remedy(module, name)}")
     return kind
 
 

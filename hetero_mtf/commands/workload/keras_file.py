@@ -48,7 +48,9 @@ def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> A
     policies = sorted({layer.dtype_policy.name for layer in weighted} or {graph.dtype})
     if precision not in (None, *policies):
         own = ", ".join(policies)
-        raise HeteroError(f"{path} holds a model in {own} and --precision is {precision}; give --precision {policies[0]}, or leave it out")
+        raise HeteroError(
+            f"{path} holds a model in {own} and --precision is {precision}", f"give --precision {policies[0]}, or leave it out"
+        )
     if SCALED_POLICY in policies:
         model.dtype_policy = keras.DTypePolicy(SCALED_POLICY)  # which no file holds of a whole model, and by which its loss is scaled
     keras.config.set_floatx(float_type(graph.dtype))
@@ -57,7 +59,7 @@ def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> A
         model.load_weights(path)
     except Exception as fault:  # HDF5 raises whatever damaged bytes lead to
         said = " ".join(str(fault).split())[:200]
-        raise HeteroError(f"{path} has weights that cannot be read ({type(fault).__name__}: {said}); {_REMEDY}") from fault
+        raise HeteroError(f"{path} has weights that cannot be read ({type(fault).__name__}: {said})", _REMEDY) from fault
     return model
 
 
@@ -74,17 +76,17 @@ def configuration_in(path: str) -> Any:
         If there is no such file, or it is damaged.
     """
     if not pathlib.Path(path).is_file():
-        raise HeteroError(f"there is no model file {path}; check the path")
+        raise HeteroError(f"there is no model file {path}", "check the path")
     try:
         with zipfile.ZipFile(path) as archive:
             if archive.getinfo(_CONFIGURATION).file_size > _LARGEST_BYTES:
-                raise HeteroError(f"{path} has a configuration of more than {_LARGEST_BYTES} bytes; {_REMEDY}")
+                raise HeteroError(f"{path} has a configuration of more than {_LARGEST_BYTES} bytes", _REMEDY)
             archive.getinfo(_WEIGHTS)
             return json.loads(archive.read(_CONFIGURATION))
     except KeyError as fault:
-        raise HeteroError(f"{in_place_of(path, 'a Keras model')}; {_REMEDY}") from fault
+        raise HeteroError(f"{in_place_of(path, 'a Keras model')}", _REMEDY) from fault
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RecursionError, NotImplementedError, RuntimeError, OSError) as fault:
         if isinstance(fault, HeteroError):
             raise
         what = in_place_of(path, "a Keras model") if file_kind(path) else f"{path} is not a complete Keras model"
-        raise HeteroError(f"{what} ({' '.join(str(fault).split())}); {_REMEDY}") from fault
+        raise HeteroError(f"{what} ({' '.join(str(fault).split())})", _REMEDY) from fault

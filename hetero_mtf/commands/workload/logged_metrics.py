@@ -56,7 +56,7 @@ def check_monitored(name: str, option: str, names: Sequence[str], data: Labelled
         meant = f"did you mean {' or '.join(near)}? There are" if near else "there are"
         missing = "; samples to validate on come with --validation-split or, of volumes, --validation-fraction"
         remedy = missing if name.startswith("val_") and not any(each.startswith("val_") for each in names) else ""
-        raise UnsupportedError(f"{option} is {name}, which is not logged; {meant} {', '.join(names)}{remedy}")
+        raise UnsupportedError(f"{option} is {name}, which is not logged", f"{meant} {', '.join(names)}{remedy}")
     model, _ = _logs(data, graph, loss, metrics)
     watch = keras.callbacks.EarlyStopping(monitor=name, patience=1)
     watch.set_model(model)
@@ -64,7 +64,7 @@ def check_monitored(name: str, option: str, names: Sequence[str], data: Labelled
     try:
         watch.on_epoch_end(0, {name: 0.0})
     except ValueError as fault:
-        raise UnsupportedError(f"{option} is {name}, of which Keras does not say whether more or less is better; name another") from fault
+        raise UnsupportedError(f"{option} is {name}, of which Keras does not say whether more or less is better", "name another") from fault
 
 
 def _logs(data: LabelledData, graph: LayerGraph, loss: Any, metrics: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
@@ -81,7 +81,7 @@ def _logs(data: LabelledData, graph: LayerGraph, loss: Any, metrics: Sequence[An
         names = ", ".join(getattr(metric, "name", None) or str(getattr(metric, "__name__", metric)) for metric in metrics)
         said = " ".join(str(fault).split())[:200]
         wrong = f"the metric {names} cannot be computed of targets of shape {y.shape[1:]} and outputs of shape {outputs.shape[1:]}"
-        raise UnsupportedError(f"{wrong} ({type(fault).__name__}: {said}); name another with --metrics") from fault
+        raise UnsupportedError(f"{wrong} ({type(fault).__name__}: {said})", "name another with --metrics") from fault
     return model, tuple(name for name in logs if name != "loss")
 
 
@@ -104,7 +104,7 @@ def check_loss(data: LabelledData, graph: LayerGraph, loss: Any) -> None:
         name = getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__)
         said = " ".join(str(fault).split())[:200]
         wrong = f"the loss {name} cannot be computed of targets of shape {y.shape[1:]} and outputs of shape {outputs.shape[1:]}"
-        raise UnsupportedError(f"{wrong} ({type(fault).__name__}: {said}); name another with --loss") from fault
+        raise UnsupportedError(f"{wrong} ({type(fault).__name__}: {said})", "name another with --loss") from fault
 
 
 def _sample(data: LabelledData, graph: LayerGraph) -> tuple[Any, Any]:

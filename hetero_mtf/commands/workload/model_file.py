@@ -40,10 +40,10 @@ def load_model(text: str, arguments: Mapping[str, Any], precision: str | None = 
     place, _, name = text.rpartition(":")
     if is_keras_file(text):
         if arguments:
-            raise HeteroError(f"{text} is a saved model, which is not called with {', '.join(arguments)}; leave --model-arg out")
+            raise HeteroError(f"{text} is a saved model, which is not called with {', '.join(arguments)}", "leave --model-arg out")
     elif not place or not name.isidentifier():
         wrong = in_place_of(text, "a Keras model") if file_kind(text) else f"{text!r} names no function of a file or module"
-        raise HeteroError(f"{wrong}; write {FORM}")
+        raise HeteroError(wrong, f"write {FORM}")
     load_tensorflow()
     import keras
 
@@ -58,7 +58,9 @@ def load_model(text: str, arguments: Mapping[str, Any], precision: str | None = 
         _check_arguments(function, arguments, text)
         model = _guarded(lambda: function(**arguments), f"the function {text} failed")
     if not isinstance(model, keras.Model):
-        raise HeteroError(f"{text} returned a {type(model).__name__} and not a Keras model; return a functional or sequential keras.Model")
+        raise HeteroError(
+            f"{text} returned a {type(model).__name__} and not a Keras model", "return a functional or sequential keras.Model"
+        )
     return model
 
 
@@ -130,7 +132,7 @@ def _module(place: str) -> ModuleType:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     if not all(part.isidentifier() for part in place.split(".")):
-        raise HeteroError(f"{place!r} is no name of a module; write {FORM}")
+        raise HeteroError(f"{place!r} is no name of a module", f"write {FORM}")
     return _guarded(lambda: importlib.import_module(place), f"module {place} cannot be imported")
 
 
@@ -138,10 +140,10 @@ def _module_of_file(path: pathlib.Path) -> ModuleType:
     if not path.is_file():
         installed = f"hetero_mtf.models.{path.stem}"
         known = path.parent.name == "models" and path.stem.isidentifier() and _spec(installed, _installed_models()) is not None
-        raise HeteroError(f"there is no model file {path}; {f'write {installed}:...' if known else f'check the path, and write {FORM}'}")
+        raise HeteroError(f"there is no model file {path}", f"{f'write {installed}:...' if known else f'check the path, and write {FORM}'}")
     spec = importlib.util.spec_from_file_location(f"hetero_mtf_model_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise HeteroError(f"{path} is no Python file; write {FORM}")
+        raise HeteroError(f"{path} is no Python file", f"write {FORM}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     folder = str(path.resolve().parent)
@@ -163,7 +165,7 @@ def _function(module: ModuleType, name: str, place: str) -> Callable[..., Any]:
         return function
     own = [key for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__]
     there = ", ".join(key for key in own if not key.startswith("_")) or "none"
-    raise HeteroError(f"{place} has no function {name}, it has {there}; write one of them behind the colon")
+    raise HeteroError(f"{place} has no function {name}, it has {there}", "write one of them behind the colon")
 
 
 def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any], text: str) -> None:
@@ -171,7 +173,7 @@ def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any],
         inspect.signature(function).bind(**arguments)
     except TypeError as fault:
         given = ", ".join(f"{name}={value!r}" for name, value in arguments.items()) or "no arguments"
-        raise HeteroError(f"{text} cannot be called with {given} ({fault}); correct --model-arg") from fault
+        raise HeteroError(f"{text} cannot be called with {given} ({fault})", "correct --model-arg") from fault
     except ValueError:
         return  # a callable without a readable signature speaks for itself when it is called
 
@@ -184,4 +186,4 @@ def _guarded(call: Callable[[], Any], what: str) -> Any:
         raise
     except (Exception, SystemExit) as fault:
         said = " ".join(str(fault).split())[:300]
-        raise HeteroError(f"{what} with {type(fault).__name__} ({said}); correct it") from fault
+        raise HeteroError(f"{what} with {type(fault).__name__} ({said})", "correct it") from fault

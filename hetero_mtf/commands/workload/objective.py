@@ -72,22 +72,27 @@ def loss_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GU
         return make(from_logits=_gives_logits(graph)) if _takes_logits(kind) else make()
     except TypeError as fault:
         needs = ", ".join(_required(kind)) or str(fault)
-        raise UnsupportedError(f"the loss {identifier} needs {needs}, which its name does not say; train with it in Python") from fault
+        raise UnsupportedError(f"the loss {identifier} needs {needs}, which its name does not say", "train with it in Python") from fault
 
 
 def loss_text(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> str:
-    """Return a line on the loss, with the reason where it is guessed.
+    """Return a line on the loss, with the reason where it is guessed, and how to set it then.
 
     Parameters
     ----------
     data, graph, choice : as for `loss_of`.
     """
+    return _loss_said(data, graph, choice) + ("" if choice.loss else "; set it with --loss")
+
+
+def _loss_said(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice) -> str:
+    """Return which loss there is, and why."""
     guessed, reason = guess_loss(data, graph)
     kind = loss_kind(choice.loss or guessed)
     title = _TITLES.get(kind.__name__) or title_of(kind)
     loss = loss_of(data, graph, choice)
     logits = " of logits" if _config(loss).get("from_logits") else ""
-    return f"loss: {title}{logits}, {choice.loss_origin if choice.loss else f'guessed from {reason}; set it with --loss'}"
+    return f"loss: {title}{logits}, {choice.loss_origin if choice.loss else f'guessed from {reason}'}"
 
 
 def metrics_of(data: LabelledData, graph: LayerGraph, choice: ObjectiveChoice = _GUESSED) -> list[Any]:
@@ -130,15 +135,18 @@ def check_targets(data: LabelledData, model: Any, graph: LayerGraph, choice: Obj
     from hetero_mtf.data.dataset import Dataset
     from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
     from hetero_mtf.program.objective import read_objective
-    from hetero_mtf.training.batches import feed
+    from hetero_mtf.training.batches import feed, samples
 
     objective = read_objective(loss_of(data, graph, choice), None, read_wiring(model).output_structure)
     count = data.counts["train"] if isinstance(data, Dataset) else 1
+    remedy = "or give a model for such samples"
     try:
-        feed(graph, objective, check_batch(*data.first(count), None))
+        batch = check_batch(*data.first(count), None)
+        samples(graph, batch.x)
+        remedy = "or name another loss with --loss"
+        feed(graph, objective, batch)
     except DataError as fault:
-        said = loss_text(data, graph, choice).partition(";")[0]
-        remedy = "or give a model for such samples" if str(fault).startswith("x ") else "or name another loss with --loss"
+        said = _loss_said(data, graph, choice)
         raise DataError(f"{data.name} does not fit the model ({said}): {fault}, {remedy}") from fault
 
 
@@ -173,7 +181,7 @@ def _metric(identifier: Identified, of: _Outputs) -> Any:
     elif of.logits and kind is keras.metrics.BinaryAccuracy:
         config["threshold"] = 0.0
     elif of.logits and {"threshold", "thresholds"} & set(config) and kind is not keras.metrics.F1Score:
-        raise UnsupportedError(f"the metric {identifier} needs probabilities and the model ends in logits; end it in sigmoid or softmax")
+        raise UnsupportedError(f"the metric {identifier} needs probabilities and the model ends in logits", "end it in sigmoid or softmax")
     return type(metric).from_config(config)
 
 
@@ -185,7 +193,7 @@ def _metric_of(kind: Any, identifier: str, of: _Outputs) -> Any:
         sparse = {"sparse_y_true": of.sparse, "sparse_y_pred": False}
         return kind(num_classes=of.data.classes, **{name: value for name, value in sparse.items() if name in parameters})
     if needs:
-        raise UnsupportedError(f"the metric {identifier} needs {', '.join(needs)}, which its name does not say; compute it in Python")
+        raise UnsupportedError(f"the metric {identifier} needs {', '.join(needs)}, which its name does not say", "compute it in Python")
     return kind()
 
 

@@ -16,7 +16,18 @@ _LONGEST = 10_000  # numbers in a list
 
 
 class ForeignObject(HeteroError):
-    """A configuration names what is not one of Keras's own classes; it is not followed."""
+    """A configuration names what is not one of Keras's own classes; it is not followed.
+
+    Parameters
+    ----------
+    named : what it names.
+    fault : what is wrong with it.
+    remedy : what to do.
+    """
+
+    def __init__(self, named: str, fault: str, remedy: str) -> None:
+        super().__init__(f"{named} {fault}", remedy)
+        self.args, self.named = (named, fault, remedy), named
 
 
 def plain_configuration(entry: Any, room: ModuleType, base: type) -> dict[str, Any]:
@@ -34,20 +45,20 @@ def plain_configuration(entry: Any, room: ModuleType, base: type) -> dict[str, A
         If it is no public class of that module, or its options are more than numbers, texts and lists of these.
     """
     if not isinstance(entry, Mapping) or not isinstance(entry.get("class_name"), str):
-        raise ForeignObject(f"{value_text(entry)} names no class of {_public(room)}; name one")
+        raise ForeignObject(value_text(entry), f"names no class of {_public(room)}", "name one")
     name, config = entry["class_name"], entry.get("config")
     kind = vars(room).get(name)
     module = entry.get("module", _public(room))
     of_keras = isinstance(module, str) and (module == _public(room) or module.startswith("keras.src."))
     if not of_keras or entry.get("registered_name") not in (None, name) or not (inspect.isclass(kind) and issubclass(kind, base)):
         shown = config if name == "function" and isinstance(config, str) else name
-        raise ForeignObject(f"{value_text(shown)} is no class of {_public(room)}; name one")
+        raise ForeignObject(value_text(shown), f"is no class of {_public(room)}", "name one")
     if not isinstance(config, Mapping) or "fn" in config:
-        raise ForeignObject(f"{name} has no options that are plain values; name it by its name")
+        raise ForeignObject(name, "has no options that are plain values", "name it by its name")
     options = {key: value for key, value in config.items() if key not in _DROPPED}
     strange = [str(key) for key, value in options.items() if not isinstance(key, str) or not _is_plain(value)]
     if strange:
-        raise ForeignObject(f"{name} has options that are no plain values ({value_text(', '.join(strange))}); name it by its name")
+        raise ForeignObject(name, f"has options that are no plain values ({value_text(', '.join(strange))})", "name it by its name")
     return {"class_name": name, "config": options}
 
 

@@ -70,7 +70,7 @@ def read_notes(notes: Mapping[str, Any], path: str) -> RunNotes:
         try:
             return plain_configuration(value, room, base)
         except ForeignObject as fault:
-            faults.append(f"{what}: {str(fault).partition('; ')[0]}")
+            faults.append(f"{what}: {fault.reason}")
             return None
 
     metrics = notes.get("metrics", [])
@@ -86,7 +86,7 @@ def read_notes(notes: Mapping[str, Any], path: str) -> RunNotes:
         faults.append(f"watched is {value_text(watched)}, not metrics with a best value, a wait and an epoch each")
     loss, chosen = identified(notes.get("loss"), "loss"), tuple(identified(value, "metrics") for value in metrics)
     if faults:
-        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults)}); take an earlier one or train again")
+        raise CheckpointError(f"{path} is not a complete checkpoint ({'; '.join(faults)})", "take an earlier one or train again")
     return RunNotes(loss, chosen, precision, split, {name: tuple(value) for name, value in watched.items()})
 
 

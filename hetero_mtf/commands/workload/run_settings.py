@@ -87,7 +87,7 @@ def _validated(request: TrainRequest, workload: Workload, before: RunNotes) -> t
     if request.resume is not None and split is not None and split != earlier:
         was = "without --validation-split" if earlier is None else f"with --validation-split {earlier:g}"
         wrong = f"{request.resume} was trained {was} and the option is {split:g}: other samples would be trained on"
-        raise DataError(f"{wrong}; leave the option out")
+        raise DataError(wrong, "leave the option out")
     part, data = earlier if split is None else split, workload.data
     if part is not None and isinstance(data, Dataset):
         total = data.counts["train"]

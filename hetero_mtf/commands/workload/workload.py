@@ -77,7 +77,7 @@ class Workload:
         own = [self.graph.layers[index].name for index in self.graph.outputs]
         if not set(choice.outputs) <= set(own):
             wrong = f"--loss and --metrics name the output {', '.join(sorted(set(choice.outputs) - set(own)))}"
-            raise UnsupportedError(f"{wrong}, and the model's is {', '.join(own)}; write that, or no output")
+            raise UnsupportedError(f"{wrong}, and the model's is {', '.join(own)}", "write that, or no output")
         metrics_of(self.data, self.graph, choice)
         check_targets(self.data, self.model, self.graph, choice)
         check_loss(self.data, self.graph, workload.loss)
@@ -155,5 +155,5 @@ def load_network(
     graph = layer_graph(network)
     if len(graph.inputs) > 1 or len(graph.outputs) > 1:
         counts = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
-        raise UnsupportedError(f"{model} has {counts} and the data set {data} one of each; train it in Python, with hm.Trainer")
+        raise UnsupportedError(f"{model} has {counts} and the data set {data} one of each", "train it in Python, with hm.Trainer")
     return network, graph

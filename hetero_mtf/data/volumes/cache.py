@@ -115,7 +115,7 @@ class VolumeCache:
         volume = dataclasses.replace(volume, content=hashlib.sha256(volume.values.tobytes()).hexdigest())
         self._count("decoded")
         if self._state(scan)[0] != state[0]:
-            raise DataError(f"{scan.path} was changed while it was read; start again when it is complete")
+            raise DataError(f"{scan.path} was changed while it was read", "start again when it is complete")
         if entry is not None and not self.trouble:
             self._keep(entry, volume)
         return volume
@@ -169,7 +169,7 @@ class VolumeCache:
                 raise DataError(absent(path, CORRECT_PATH)) from fault
             except (OSError, ValueError) as fault:
                 reason = getattr(fault, "strerror", None) or fault
-                raise DataError(f"cannot read {path}: {reason}; {CORRECT_PATH}") from fault
+                raise DataError(f"cannot read {path}: {reason}", f"{CORRECT_PATH}") from fault
             states.append(f"{status.st_size} {status.st_mtime_ns}")
             inodes.append(f"{status.st_ctime_ns}")
         return _digest(*states), _digest(*inodes)

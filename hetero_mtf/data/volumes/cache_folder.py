@@ -36,7 +36,7 @@ def cache_folder(
     if wanted is not None:
         reason = _refusal(pathlib.Path(wanted))
         if reason:
-            raise DataError(f"the cache cannot be kept in {wanted}: {reason}; choose another folder, or train without a cache")
+            raise DataError(f"the cache cannot be kept in {wanted}: {reason}", "choose another folder, or train without a cache")
         return pathlib.Path(wanted), ()
     reasons: list[str] = []
     for place in cache_places(table, variables):
@@ -44,7 +44,7 @@ def cache_folder(
         if not reason:
             return place, tuple(f"{reason}: the cache is kept in {place}" for reason in reasons)
         reasons.append(f"{place} cannot be written to ({reason})")
-    raise DataError(f"the cache can be kept nowhere: {'; '.join(reasons)}; name a folder for it, or train without a cache")
+    raise DataError(f"the cache can be kept nowhere: {'; '.join(reasons)}", "name a folder for it, or train without a cache")
 
 
 def cache_places(

@@ -131,7 +131,7 @@ def _check_columns(participants: Participants, masks: bool) -> None:
         link = next((scan.path for scan in scans if os.path.islink(scan.path)), None)
         raise DataError(f"{wrong}, such as {scans[0].path}; {remedy}" if link is None else f"{wrong}: {absent(link, remedy)}")
     if masks and scans and not any(scan.mask for scan in scans):
-        raise DataError(f"{table} names no mask and masks are to come from it; fill in its column mask, or train with another --mask")
+        raise DataError(f"{table} names no mask and masks are to come from it", "fill in its column mask, or train with another --mask")
 
 
 def _report(participants: Participants, rows: Sequence[CohortFault], cohort_faults: Sequence[CohortFault], skip_bad: bool) -> DataError:
@@ -161,7 +161,7 @@ def check_scans(
         If there are no threads to read with.
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise DataError(f"workers is {workers!r}; use a whole number from 1")
+        raise DataError(f"workers is {workers!r}", "use a whole number from 1")
     faults, seen = list[CohortFault](), list[Seen]()
     pool = concurrent.futures.ThreadPoolExecutor(workers, "hetero_mtf check")
     try:

@@ -42,11 +42,13 @@ class ClassWeight:
         twice = sorted({name for name in names if names.count(name) > 1})
         wrong = [f"{name}={weight:g}" for name, weight in self.weights if not 0 < weight < math.inf]
         if self.balanced and self.weights:
-            raise DataError(f"class weights are to be balanced and to be {self._text()}; give one or the other")
+            raise DataError(f"class weights are to be balanced and to be {self._text()}", "give one or the other")
         if twice:
-            raise DataError(f"class {', '.join(twice)} has two weights; give one")
+            raise DataError(f"class {', '.join(twice)} has two weights", "give one")
         if wrong:
-            raise DataError(f"class weights {', '.join(wrong)} are no positive numbers; take scans that are not to count out of the table")
+            raise DataError(
+                f"class weights {', '.join(wrong)} are no positive numbers", "take scans that are not to count out of the table"
+            )
 
     def faults(self, classes: Sequence[str]) -> list[str]:
         """Return what keeps the weights from being those of some classes.
@@ -75,7 +77,7 @@ class ClassWeight:
             counts = collections.Counter(scan.label for scan in participants.scans)
             none = [name for name in participants.classes if not counts[name]]
             if none:
-                raise DataError(f"class {', '.join(none)} has no scan to train on and cannot be balanced; give it one, or give weights")
+                raise DataError(f"class {', '.join(none)} has no scan to train on and cannot be balanced", "give it one, or give weights")
             mean_count = len(participants.scans) / len(participants.classes)
             return tuple(mean_count / counts[name] for name in participants.classes)
         weights = dict(self.weights)

@@ -95,7 +95,7 @@ class VolumeData(LabelledData):
         """
         parts = self.split.parts
         if name not in parts:
-            raise DataError(f"the split has no {name} part, it has {', '.join(parts)}; name one of them")
+            raise DataError(f"the split has no {name} part, it has {', '.join(parts)}", "name one of them")
         return self.participants.part(parts[name])
 
     def training(self, batch_size: int, seed: int = 0) -> VolumeSource:

@@ -67,11 +67,11 @@ class VolumeSource(OrderedSource):
     ) -> None:
         super().__init__(len(participants.scans), batch_size, shuffle, seed)
         if not participants.scans:
-            raise DataError(f"there are no scans of {participants.path} to take; check the table and its split")
+            raise DataError(f"there are no scans of {participants.path} to take", "check the table and its split")
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise DataError(f"workers is {workers!r}; use a whole number from 1")
+            raise DataError(f"workers is {workers!r}", "use a whole number from 1")
         if class_weight is not None and not labels:
-            raise DataError("class_weight needs labels and none are wanted; leave it out")
+            raise DataError("class_weight needs labels and none are wanted", "leave it out")
         self._scans = participants.scans
         self._y = participants.y if labels else None
         weights = None if class_weight is None else check_class_weight(class_weight)

@@ -83,9 +83,9 @@ def _roles(inputs: Sequence[Shape]) -> tuple[Shape, Shape, Shape]:
     """Return the shapes of query, value and key, checked to go together."""
     if len(inputs) not in (2, 3) or any(len(shape) != 2 for shape in inputs):
         shapes = ", ".join(map(str, inputs))
-        raise UnsupportedError(f"an Attention has inputs of shapes {shapes}; give query, value and key as (positions, channels) each")
+        raise UnsupportedError(f"an Attention has inputs of shapes {shapes}", "give query, value and key as (positions, channels) each")
     query, value, key = (*inputs, inputs[1]) if len(inputs) == 2 else inputs
     if query[1] != key[1] or value[0] != key[0]:
         wrong = f"an Attention has a query of shape {query}, a value of {value} and a key of {key}"
-        raise UnsupportedError(f"{wrong}; query and key need as many channels, key and value as many positions")
+        raise UnsupportedError(wrong, "query and key need as many channels, key and value as many positions")
     return query, value, key

@@ -39,7 +39,7 @@ class EinsumDense(Dense):
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         terms = re.fullmatch(r"(\w+|\.\.\.)(\w),\2(\w)->\1\3", str(config["equation"]).replace(" ", ""))
         if terms is None or config["bias_axes"] not in (None, terms[3]):
-            raise UnsupportedOptionError(f"layer {name} (EinsumDense) has the equation {config['equation']}; use Dense", "equation")
+            raise UnsupportedOptionError(f"layer {name} (EinsumDense) has the equation {config['equation']}", "use Dense", "equation")
         shape = config["output_shape"]
         units = shape[-1] if isinstance(shape, (list, tuple)) else shape
         return super().attributes(name, {**config, "units": units, "use_bias": config["bias_axes"] is not None})

@@ -57,7 +57,7 @@ def activation_name(name: str, value: Any) -> str:
     shown = value
     if isinstance(value, Mapping):  # a function has its name as config, a layer and a lambda their innards
         shown = value["config"] if isinstance(value.get("config"), str) else value.get("class_name", "lambda")
-    raise UnsupportedOptionError(f"layer {name} has the activation {shown!r}; supported are {', '.join(ACTIVATIONS)}", "activation")
+    raise UnsupportedOptionError(f"layer {name} has the activation {shown!r}", f"supported are {', '.join(ACTIVATIONS)}", "activation")
 
 
 def needed_by(activation: str, before: str) -> frozenset[str]:

@@ -25,7 +25,7 @@ class Merge(LayerKind):
         extents = [{*column} - {1} for column in zip(*padded)]
         if any(len(column) > 1 for column in extents):
             shapes = ", ".join(map(str, inputs))
-            raise UnsupportedError(f"a {self.keras_class} has inputs of shapes {shapes}; make them equal, or 1 where they differ")
+            raise UnsupportedError(f"a {self.keras_class} has inputs of shapes {shapes}", "make them equal, or 1 where they differ")
         return tuple(max(column, default=1) for column in extents)
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
@@ -95,7 +95,7 @@ class Concatenate(LayerKind):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         if attributes["axis"] not in (-1, len(inputs[0])):
-            raise UnsupportedError(f"a Concatenate has axis={attributes['axis']!r}; only the last axis (channels) is supported")
+            raise UnsupportedError(f"a Concatenate has axis={attributes['axis']!r}", "only the last axis (channels) is supported")
         return (*inputs[0][:-1], sum(shape[-1] for shape in inputs))
 
     def layouts(self, layer: Layer) -> frozenset[str]:

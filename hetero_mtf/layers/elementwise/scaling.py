@@ -31,7 +31,7 @@ class Rescaling(LayerKind):
             value = attributes[option]
             if isinstance(value, list) and len(value) not in (1, inputs[0][-1]):
                 raise UnsupportedError(
-                    f"a Rescaling has {len(value)} numbers for {option} and {inputs[0][-1]} channels; give one a channel"
+                    f"a Rescaling has {len(value)} numbers for {option} and {inputs[0][-1]} channels", "give one a channel"
                 )
         return inputs[0]
 
@@ -57,7 +57,7 @@ class Normalization(LayerKind):
         rank = len(inputs[0]) + 1
         axes = sorted(axis + rank if axis < 0 else axis for axis in attributes["axis"])
         if not all(0 < axis < rank for axis in axes) or len(set(axes)) < len(axes):
-            raise UnsupportedError(f"a Normalization has axis={tuple(attributes['axis'])}; name dimensions behind the batch, once each")
+            raise UnsupportedError(f"a Normalization has axis={tuple(attributes['axis'])}", "name dimensions behind the batch, once each")
         per_channel = ("mean", "variance") if axes and axes[-1] == rank - 1 else ()
         return {**_for_channels(attributes, per_channel, inputs[0][-1]), "axis": axes}
 
@@ -66,7 +66,7 @@ class Normalization(LayerKind):
         for option in ("mean", "variance"):
             given = np.shape(attributes[option]) if attributes[option] is not None else ()
             if len(given) > len(own) or any(n not in (1, size) for n, size in zip(reversed(given), reversed(own))):
-                raise UnsupportedError(f"a Normalization has the shape {given} for {option} and dimensions of {own}; make them equal")
+                raise UnsupportedError(f"a Normalization has the shape {given} for {option} and dimensions of {own}", "make them equal")
         return inputs[0]
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
@@ -106,5 +106,5 @@ def _numbers(name: str, option: str, value: Any) -> float | list[float]:
     else:
         array = np.asarray(None)
     if array.ndim > 1 or array.size == 0 or array.dtype.kind not in "iuf":
-        raise UnsupportedError(f"layer {name} (Rescaling) has {option}={value!r}; give one number, or a list of one a channel")
+        raise UnsupportedError(f"layer {name} (Rescaling) has {option}={value!r}", "give one number, or a list of one a channel")
     return array.tolist()  # type: ignore[no-any-return]

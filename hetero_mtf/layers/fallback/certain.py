@@ -106,7 +106,7 @@ def declare(kind: type | None = None, *, samplewise: bool) -> Any:
     if kind is None:
         return functools.partial(declare, samplewise=samplewise)
     if not isinstance(kind, type):
-        raise UnsupportedError(f"{kind!r} is no class; declare the class of a layer, such as type(layer)")
+        raise UnsupportedError(f"{kind!r} is no class", "declare the class of a layer, such as type(layer)")
     DECLARED[kind] = bool(samplewise)
     return kind
 

@@ -37,7 +37,7 @@ class BatchNormalization(LayerKind):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         if attributes["axis"] not in (-1, len(inputs[0])):
-            raise UnsupportedError(f"a BatchNormalization has axis={attributes['axis']!r}; only the last axis (channels) is supported")
+            raise UnsupportedError(f"a BatchNormalization has axis={attributes['axis']!r}", "only the last axis (channels) is supported")
         return inputs[0]
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:

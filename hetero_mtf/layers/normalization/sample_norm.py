@@ -60,7 +60,7 @@ class LayerNormalization(SampleNorm):
         given, rank = attributes["axis"], len(inputs[0]) + 1
         axes = sorted(axis + rank if axis < 0 else axis for axis in ([given] if isinstance(given, int) else given))
         if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] < 1:
-            raise UnsupportedError(f"a {self.keras_class} has axis={given!r}; only the last axis, or the last several, are supported")
+            raise UnsupportedError(f"a {self.keras_class} has axis={given!r}", "only the last axis, or the last several, are supported")
         return {**attributes, "axis": axes}
 
     def scaled_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
@@ -103,7 +103,7 @@ class UnitNormalization(LayerNormalization):
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         settled = super().settled(attributes, inputs)
         if len(settled["axis"]) > 1:
-            raise UnsupportedError(f"a UnitNormalization has axis={attributes['axis']!r}; only the last axis is supported")
+            raise UnsupportedError(f"a UnitNormalization has axis={attributes['axis']!r}", "only the last axis is supported")
         return settled
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
@@ -132,7 +132,7 @@ class GroupNormalization(SampleNorm):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         if attributes["axis"] not in (-1, len(inputs[0])):
-            raise UnsupportedError(f"a GroupNormalization has axis={attributes['axis']!r}; only the last axis (channels) is supported")
+            raise UnsupportedError(f"a GroupNormalization has axis={attributes['axis']!r}", "only the last axis (channels) is supported")
         return inputs[0]
 
     def scores(self, layer: Layer) -> int:

@@ -22,7 +22,7 @@ class InputLayer(LayerKind):
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         shape = list(super().attributes(name, config)["batch_shape"])
         if None in shape[1:]:
-            raise UnsupportedError(f"input {name} has the shape {tuple(shape[1:])}; every dimension but the batch must be a number")
+            raise UnsupportedError(f"input {name} has the shape {tuple(shape[1:])}", "every dimension but the batch must be a number")
         dtype = config.get("dtype")
         return {"shape": shape[1:] or [1], **({"dtype": dtype} if dtype in INTEGERS else {})}
 
@@ -173,7 +173,7 @@ class Reshape(LayerKind):
         shape = tuple(extent(inputs[0]) // rest if n == -1 else n for n in target)
         if not shape or extent(shape) != extent(inputs[0]):
             raise UnsupportedError(
-                f"a Reshape has target_shape={target} for the shape {inputs[0]}; give one of {extent(inputs[0])} elements"
+                f"a Reshape has target_shape={target} for the shape {inputs[0]}", f"give one of {extent(inputs[0])} elements"
             )
         return shape
 

@@ -33,7 +33,7 @@ class Convolution(MixingKind):
         channels, groups = inputs[0][-1], attributes.get("groups", 1)
         if channels % groups or attributes["filters"] % groups:
             wrong = f"a {self.keras_class} has {groups} groups of {channels} channels and {attributes['filters']} filters"
-            raise UnsupportedError(f"{wrong}; choose groups that divide both")
+            raise UnsupportedError(wrong, "choose groups that divide both")
         return (*attributes["kernel_size"], channels // groups, attributes["filters"])
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

@@ -57,7 +57,7 @@ def nccl(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine)
     """
     lack = nccl_lack(devices, combine, tensors[0].dtype)
     if lack:
-        raise LayoutError(f"an all-reduce cannot be made by nccl, {lack}; choose ring, butterfly or halving_doubling for it")
+        raise LayoutError(f"an all-reduce cannot be made by nccl, {lack}", "choose ring, butterfly or halving_doubling for it")
     placed = [on(device, tf.identity, tensor) for tensor, device in zip(tensors, devices)]
     results = _functions()[combine](placed)
     with tf.control_dependencies(results):

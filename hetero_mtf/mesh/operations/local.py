@@ -99,7 +99,7 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
     for name in operation.unsplit:
         if impl.axis_of(name) is not None:
             raise LayoutError(
-                f"operation {operation.name} needs dimension {name} whole, it lies on a mesh axis; leave it out of the layout"
+                f"operation {operation.name} needs dimension {name} whole, it lies on a mesh axis", "leave it out of the layout"
             )
     inputs = [lowering.slices(tensor) for tensor in operation.inputs]
     results = []

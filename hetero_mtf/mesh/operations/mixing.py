@@ -97,7 +97,7 @@ def _lower_own_part(operation: OwnPart, lowering: Lowering) -> None:
     impl, total = lowering.mesh_impl(operation), lowering.tensors[operation.inputs[0]]
     if not isinstance(total, mtf.LazyAllreduceSum):
         raise LayoutError(
-            f"{operation.inputs[0].name} is no sum over the batch alone, so butterfly mixing cannot leave out its all-reduce; "
+            f"{operation.inputs[0].name} is no sum over the batch alone, so butterfly mixing cannot leave out its all-reduce",
             "use gradient_sync=all_reduce"
         )
     pieces = total.laid_out_input.tensor_list

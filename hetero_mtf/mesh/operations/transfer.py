@@ -76,7 +76,7 @@ class Transfer(mtf.Operation):  # type: ignore[misc]
     def __init__(self, x: Tensor, mesh: Any, shape: Any = None) -> None:
         shape = x.shape if shape is None else shape
         if shape.to_integer_list != x.shape.to_integer_list:
-            raise LayoutError(f"{x.name} of {x.shape} cannot be transferred as {shape}; give a shape of the same extents")
+            raise LayoutError(f"{x.name} of {x.shape} cannot be transferred as {shape}", "give a shape of the same extents")
         super().__init__([x], mesh=mesh, name="transfer")
         self._outputs = [mtf.Tensor(self, shape, x.dtype)]
 

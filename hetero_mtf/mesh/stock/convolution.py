@@ -49,7 +49,7 @@ def _check_space(operation: Any, lowering: Lowering, rank: int) -> None:
             if impl.axis_of(dimension.name) is not None:
                 fault = f"operation {operation.name} ({type(operation).__name__}) needs dimension {dimension.name} whole"
                 remedy = "leave it out of the layout, or cut the image into blocks (mtf.layers.conv2d_with_blocks)"
-                raise LayoutError(f"{fault}, it lies on a mesh axis; {remedy}")
+                raise LayoutError(f"{fault}, it lies on a mesh axis", remedy)
 
 
 def _is_filter(operation: Any, tensor: Any) -> bool:

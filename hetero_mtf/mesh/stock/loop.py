@@ -21,7 +21,7 @@ def _lower_loop(operation: Any, lowering: Lowering) -> None:
     for inner in inside:
         if isinstance(inner, mtf.Assign):
             fault = f"operation {operation.name} (WhileLoopOperation) assigns to {inner.variables[0].name} in its body"
-            raise LayoutError(f"{fault}, variables are read once a step; make it a loop variable (leave num_loop_vars out)")
+            raise LayoutError(f"{fault}, variables are read once a step", "make it a loop variable (leave num_loop_vars out)")
     for tensor in dict.fromkeys(tensor for inner in inside for tensor in _read_by(inner)):
         if tensor in lowering.tensors:
             lowering.slices(tensor)  # does pending all-reduces outside the loop, where other operations may use them too

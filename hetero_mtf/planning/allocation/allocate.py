@@ -92,7 +92,7 @@ def allocate(
     ('exact', (0, 1), 12.0, 0.0)
     """
     if allocator not in ALLOCATORS:
-        raise PlanError(f"allocator {allocator!r} is not known; use one of {', '.join(ALLOCATORS)}")
+        raise PlanError(f"allocator {allocator!r} is not known", f"use one of {', '.join(ALLOCATORS)}")
     check_stages(problem, stages)
     end_s = math.inf if time_limit_s is None else clock() + time_limit_s
 
@@ -127,12 +127,14 @@ def _cheap(problem: ChainProblem) -> bool:
 def _exact(problem: ChainProblem, stages: int | None, out_of_time: Callable[[], bool]) -> Allocated:
     if exact_work(problem) > POSSIBLE:
         size = f"{problem.blocks} blocks on {len(problem.groups)} groups"
-        raise PlanError(f"{size} have too many sets of devices to go through; use allocator genetic")
+        raise PlanError(f"{size} have too many sets of devices to go through", "use allocator genetic")
     solution = exact_allocation(problem, stages, out_of_time=out_of_time)
     if solution.answer is None:
         if math.isinf(solution.bound):
             raise impossible(problem, stages, None, proven=True, cheap=_cheap(problem))
-        raise PlanError("the time limit ended the exact allocator before it had an allocation; allow more seconds or use allocator genetic")
+        raise PlanError(
+            "the time limit ended the exact allocator before it had an allocation", "allow more seconds or use allocator genetic"
+        )
     optimal = solution.bound >= solution.value * (1 - 1e-9)
     bound, status = (solution.value, "optimal") if optimal else (solution.bound, "time limit")
     beside = "proven best" if optimal else "stopped by the time limit before it was proven best"
@@ -143,7 +145,7 @@ def _yardstick(problem: ChainProblem, stages: int | None, allocator: str) -> Gen
     """Return the equal or the proportional partition as a result without evolution."""
     allocation = (equal_partition if allocator == "equal" else proportional_partition)(problem, stages)
     if short := problem.shortfall_bytes(allocation):
-        raise PlanError(f"the {allocator} partition is {bytes_text(short)} short on a device; use allocator exact or genetic")
+        raise PlanError(f"the {allocator} partition is {bytes_text(short)} short on a device", "use allocator exact or genetic")
     value = problem.value(allocation)
     return GeneticResult(allocation, value, value, broken=0, generations=0, history=(), state={})
 

@@ -205,7 +205,7 @@ class IslandModel:
         if state.get("version") != STATE_VERSION or state.get("shape") != self._shape():
             rows, groups, blocks, _ = self._shape()
             text = f"the state is not one of {rows} allocations of {groups} groups and {blocks} blocks"
-            raise PlanError(f"{text}; start again without a state")
+            raise PlanError(f"{text}", "start again without a state")
         for name in _HELD:
             setattr(self, name, np.array(state[name]))
         self.genomes = Genomes(np.array(state["genomes"]["order"]), np.array(state["genomes"]["starts"]))

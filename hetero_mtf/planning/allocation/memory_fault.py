@@ -34,15 +34,15 @@ def impossible(problem: ChainProblem, stages: int | None, closest: Allocation | 
     nearest = _least_memory(problem, stages) if cheap else None
     if nearest is None:
         if closest is None:
-            return PlanError(f"no allocation of {what} to {on} {verb} into memory; use more devices, fewer microbatches or smaller ones")
+            return PlanError(f"no allocation of {what} to {on} {verb} into memory", "use more devices, fewer microbatches or smaller ones")
         short = bytes_text(problem.shortfall_bytes(closest))
         text = f"no allocation of {what} to {on} {verb} into memory, the nearest is {short} short on a device"
-        return PlanError(f"{text}; use more devices, fewer microbatches or smaller ones")
+        return PlanError(f"{text}", "use more devices, fewer microbatches or smaller ones")
     factor, allocation = nearest
     short = bytes_text(problem.shortfall_bytes(allocation))
     fits = f"one with {len(allocation.boundaries)} stages fits with {factor:.2f} times the memory of each device"
     remedy = f"{fits}; use smaller microbatches or more devices"
-    return PlanError(f"no allocation of {what} to {on} fits into memory, the nearest is {short} short on a device; {remedy}")
+    return PlanError(f"no allocation of {what} to {on} fits into memory, the nearest is {short} short on a device", remedy)
 
 
 def _least_memory(problem: ChainProblem, stages: int | None) -> tuple[float, Allocation] | None:

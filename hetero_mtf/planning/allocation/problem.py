@@ -109,7 +109,7 @@ class ChainProblem:
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
         object.__setattr__(self, "groups", tuple(tuple(int(d) for d in group) for group in self.groups))
         if faults := _faults(self):
-            raise PlanError(f"the chain cannot be allocated: {'; '.join(faults)}; correct them")
+            raise PlanError(f"the chain cannot be allocated: {'; '.join(faults)}", "correct them")
 
     @property
     def blocks(self) -> int:
@@ -288,12 +288,12 @@ def check_allocation(problem: ChainProblem, allocation: Allocation) -> None:
         or any(b <= a for a, b in zip(boundaries, (*boundaries[1:], problem.blocks)))
     ):
         text = f"stages begin at blocks {list(boundaries)} for {len(groups)} groups"
-        raise PlanError(f"{text}; begin the first at 0, and one a group at rising blocks below {problem.blocks}")
+        raise PlanError(f"{text}", f"begin the first at 0, and one a group at rising blocks below {problem.blocks}")
     if not all(0 <= g < len(problem.groups) for g in groups):
-        raise PlanError(f"stages are on groups {list(groups)}; name groups from 0 to {len(problem.groups) - 1}")
+        raise PlanError(f"stages are on groups {list(groups)}", f"name groups from 0 to {len(problem.groups) - 1}")
     devices = [d for g in groups for d in problem.groups[g]]
     if len(set(devices)) < len(devices):
-        raise PlanError(f"stages are on groups {list(groups)}, which share devices; take groups that share none")
+        raise PlanError(f"stages are on groups {list(groups)}, which share devices", "take groups that share none")
 
 
 def check_stages(problem: ChainProblem, stages: int | None, most: int | None = None) -> None:
@@ -307,7 +307,7 @@ def check_stages(problem: ChainProblem, stages: int | None, most: int | None = N
     most = problem.most_stages if most is None else most
     if stages is not None and not 1 <= stages <= most:
         held = f"{problem.blocks} blocks and {len(problem.groups)} groups of {problem.devices} devices"
-        raise PlanError(f"{stages} stages cannot be made of {held}; ask for 1 to {most}")
+        raise PlanError(f"{stages} stages cannot be made of {held}", f"ask for 1 to {most}")
 
 
 class _Reaches(dict[int, np.ndarray]):

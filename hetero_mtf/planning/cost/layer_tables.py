@@ -185,4 +185,4 @@ class LayerTables:
         entry = self.graph.layers[layer]
         if kind_of(entry).mixes and step_pass == "forward":
             names = f"layer {entry.name} as {layout} on {self.profile.cluster.devices[device].name}"
-            raise ProfileError(f"the profile has no {step_pass} curve for {names}; calibrate again")
+            raise ProfileError(f"the profile has no {step_pass} curve for {names}", "calibrate again")

@@ -62,7 +62,7 @@ def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None, l
     for at, latency_s in enumerate(latencies):
         if math.isinf(latency_s):
             first, second = records[devices[at]].name, records[devices[(at + 1) % len(devices)]].name
-            raise ProfileError(f"the profile has no link between {first} and {second}; calibrate again")
+            raise ProfileError(f"the profile has no link between {first} and {second}", "calibrate again")
     return Ring(len(devices), max(latencies), max(slownesses), pairs, rules)
 
 

@@ -150,13 +150,13 @@ def arrange(
     O(layers * segments).
     """
     if pairing not in PAIRINGS:
-        raise PlanError(f"pairing {pairing!r} is unknown; use one of {', '.join(PAIRINGS)}")
+        raise PlanError(f"pairing {pairing!r} is unknown", f"use one of {', '.join(PAIRINGS)}")
     walk = _Walk(graph, channels(graph), pairing, unsplit | shared(graph), _checked_trunk(graph, border) | batched, border)
     for index in range(len(graph.layers)):
         walk.visit(index)
     segments = tuple(Segment(units, tuple(members)) for units, members in walk.segments if members)
     if border is not None and not (segments or unsplit or batched):
-        raise NothingToSplitError("no dense layer behind the convolutions can be split by channels; use Plan.batch or strategy batch")
+        raise NothingToSplitError("no dense layer behind the convolutions can be split by channels", "use Plan.batch or strategy batch")
     return Arrangement(tuple(walk.layouts), segments)
 
 
@@ -164,11 +164,11 @@ def _checked_trunk(graph: LayerGraph, border: str | None) -> frozenset[int]:
     if border is None:
         return frozenset()
     if border not in BORDERS:
-        raise PlanError(f"border {border!r} is unknown; use one of {', '.join(BORDERS)}")
+        raise PlanError(f"border {border!r} is unknown", f"use one of {', '.join(BORDERS)}")
     members = trunk(graph)
     if len(members) == len(graph.layers):
         lack = "the network has no dense layer behind its convolutions, so a hybrid has nothing to split there"
-        raise NothingToSplitError(f"{lack}; use Plan.batch or strategy batch")
+        raise NothingToSplitError(f"{lack}", "use Plan.batch or strategy batch")
     return members
 
 

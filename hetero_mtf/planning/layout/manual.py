@@ -29,7 +29,7 @@ def device_names(cluster: Any) -> tuple[str, ...]:
         If it is anything else.
     """
     if not hasattr(cluster, "devices"):
-        raise PlanError(f"the cluster is {cluster!r:.60}, which has no devices; pass a Cluster or a ClusterRecord")
+        raise PlanError(f"the cluster is {cluster!r:.60}, which has no devices", "pass a Cluster or a ClusterRecord")
     return tuple(device.name for device in cluster.devices)
 
 
@@ -50,7 +50,7 @@ def device_index(device: int | str, names: Sequence[str]) -> int:
         return names.index(device)
     if not isinstance(device, int) or isinstance(device, bool) or not 0 <= device < len(names):
         there = f"the cluster has {len(names)} ({', '.join(names)})"
-        raise PlanError(f"there is no device {device!r}, {there}; use an index from 0 to {len(names) - 1} or a name")
+        raise PlanError(f"there is no device {device!r}, {there}", f"use an index from 0 to {len(names) - 1} or a name")
     return device
 
 
@@ -70,7 +70,9 @@ def checked_shares(shares: Sequence[float], names: Sequence[str]) -> list[float]
     values = numbers(shares)
     if len(values) != len(names):
         listed = ", ".join(f"{share:g}" for share in values)
-        raise PlanError(f"there are {len(values)} shares [{listed}] for {len(names)} devices ({', '.join(names)}); give one share a device")
+        raise PlanError(
+            f"there are {len(values)} shares [{listed}] for {len(names)} devices ({', '.join(names)})", "give one share a device"
+        )
     check_shares(values)
     return values
 
@@ -90,7 +92,7 @@ def numbers(shares: Sequence[float]) -> list[float]:
     try:
         return [float(share) for share in shares]
     except (TypeError, ValueError) as fault:
-        raise PlanError(f"shares are {shares!r}, each must be a number; give one share a device") from fault
+        raise PlanError(f"shares are {shares!r}, each must be a number", "give one share a device") from fault
 
 
 def single_stage(graph: LayerGraph, device: int) -> Stage:
@@ -219,6 +221,6 @@ def grid_of(rows: int, columns: int, names: Sequence[str]) -> Grid:
     if rows * columns != len(names):
         there = f"{len(names)} devices ({', '.join(names)})"
         raise PlanError(
-            f"{rows} batch shares by {columns} filter shares make {rows * columns} places for {there}; give shares that fit them"
+            f"{rows} batch shares by {columns} filter shares make {rows * columns} places for {there}", "give shares that fit them"
         )
     return [list(range(row * columns, (row + 1) * columns)) for row in range(rows)]

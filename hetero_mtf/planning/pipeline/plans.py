@@ -40,7 +40,7 @@ def pipeline_plan(costs: MicrobatchCosts, options: PipelineOptions | None = None
     best = best_pipeline(costs, options, below_s)
     lack = pool_lack(costs.profile, best.prediction.parts)
     if lack:
-        raise PlanError(f"the plan by strategy {PIPELINE} {lack}; use more microbatches, recomputation or another strategy")
+        raise PlanError(f"the plan by strategy {PIPELINE} {lack}", "use more microbatches, recomputation or another strategy")
     return _plan_of(costs.profile, best)
 
 
@@ -59,7 +59,7 @@ def late_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float =
     """
     asked = [name for name, is_asked in (("recompute", options.recompute), ("replicas", options.replicas not in (None, 1))) if is_asked]
     if asked:
-        raise PlanError(f"schedule {options.schedule} goes with no option {' or '.join(asked)} when it is searched; leave it out")
+        raise PlanError(f"schedule {options.schedule} goes with no option {' or '.join(asked)} when it is searched", "leave it out")
     candidates: list[LatePipeline] = []
     faults: list[PlanError] = []
     for execution in _late_executions(costs.profile, options):

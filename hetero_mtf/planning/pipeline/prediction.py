@@ -137,7 +137,7 @@ def boundaries_s(costs: Costs, stages: Sequence[Stage]) -> np.ndarray:
         slowest, furthest = float(per_byte[pairs][meeting].max()), float(latency[pairs][meeting].max())
         if np.isinf(slowest):
             names = [costs.profile.cluster.devices[stage.devices[0]].name for stage in (here, there)]
-            raise ProfileError(f"the profile has no link between the stages of {names[0]} and {names[1]}; calibrate again")
+            raise ProfileError(f"the profile has no link between the stages of {names[0]} and {names[1]}", "calibrate again")
         seconds[reader - 1] += furthest + slowest * costs.profile.batch_size * output_bytes(costs.graph, layer) * busiest
     return seconds
 

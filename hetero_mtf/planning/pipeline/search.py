@@ -147,7 +147,7 @@ def best_pipeline(costs: MicrobatchCosts, options: PipelineOptions | None = None
         else:
             best = predicted if best is None or predicted.prediction.step_s < best.prediction.step_s else best
     if best is None and not faults:
-        raise NothingToSplitError(f"a pipeline takes at least {seconds_text(min(least.values()))}/step; use another strategy")
+        raise NothingToSplitError(f"a pipeline takes at least {seconds_text(min(least.values()))}/step", "use another strategy")
     if best is None:
         raise faults[0]
     return best
@@ -159,9 +159,9 @@ def _candidates(costs: MicrobatchCosts, options: PipelineOptions) -> list[tuple[
     devices = [device for device in distinct(costs.full_batch) if options.devices is None or device in options.devices]
     if len(chain) < 2 or len(devices) < 2:
         lack = f"the network has {len(chain)} blocks and the cluster {len(devices)} devices"
-        raise NothingToSplitError(f"{lack}, and a pipeline needs two of each; use strategy filters or batch")
+        raise NothingToSplitError(f"{lack}, and a pipeline needs two of each", "use strategy filters or batch")
     if options.microbatches is not None and not 1 <= options.microbatches <= batch:
-        raise PlanError(f"{options.microbatches} microbatches cannot be made of a batch of {batch} samples; use from 1 to {batch}")
+        raise PlanError(f"{options.microbatches} microbatches cannot be made of a batch of {batch} samples", f"use from 1 to {batch}")
     counts = [options.microbatches] if options.microbatches is not None else [count for count in MICROBATCHES if count <= batch] or [batch]
     candidates = [
         (count, device_groups)
@@ -171,7 +171,7 @@ def _candidates(costs: MicrobatchCosts, options: PipelineOptions) -> list[tuple[
     ]
     if not candidates:
         words = f"{counts[0]} microbatches of a batch of {batch} samples leave some of {options.replicas} replicas none"
-        raise PlanError(f"{words}; ask for {batch // (options.replicas or 1)} at most")
+        raise PlanError(f"{words}", f"ask for {batch // (options.replicas or 1)} at most")
     return candidates
 
 
@@ -192,7 +192,7 @@ def _device_groups(costs: MicrobatchCosts, options: PipelineOptions, devices: Se
 def _refuse_replicas(options: PipelineOptions, devices: int, most: int) -> None:
     stages = f"{options.stages or 2} stages{'' if options.stages else ' or more'}"
     words = f"{options.replicas} replicas of a pipeline of {stages} cannot be made of {devices} devices"
-    raise PlanError(f"{words}; ask for {f'{most} at most' if most > 1 else 'one replica'}")
+    raise PlanError(f"{words}", f"ask for {f'{most} at most' if most > 1 else 'one replica'}")
 
 
 def _least_s(costs: Costs, microbatches: int, groups: Sequence[tuple[int, ...]]) -> float:
@@ -248,7 +248,7 @@ def chain_problem(stages: GroupStages, device_groups: DeviceGroups, options: Pip
     latency, per_byte = link_lines(profile)
     if np.isinf(per_byte).any():
         names = [profile.cluster.devices[int(at)].name for at in np.argwhere(np.isinf(per_byte))[0]]
-        raise ProfileError(f"the profile has no link between {' and '.join(names)}; calibrate again")
+        raise ProfileError(f"the profile has no link between {' and '.join(names)}", "calibrate again")
     free = {pool.name: pool.free_bytes for pool in profile.memory}
     room = [max(0.0, free.get(device.pool, np.inf) - besides) for device in profile.cluster.devices]
     alone = np.array([stages.alone(block) for block in chain])

@@ -42,7 +42,7 @@ def one_method(collective: str, method: str) -> tuple[CollectiveRule, ...]:
     """
     methods = COLLECTIVES[collective]
     if method not in methods:
-        raise PlanError(f"collective {method!r} is unknown; use one of {', '.join(methods)}")
+        raise PlanError(f"collective {method!r} is unknown", f"use one of {', '.join(methods)}")
     return (CollectiveRule(collective, method),)
 
 

@@ -60,7 +60,7 @@ def pipeline_stages(graph: LayerGraph, names: Sequence[str], pipeline: ManualPip
     firsts = _Starts(graph, faults).read(starts)
     groups = _StageGroups(names, max(len(execution.replicas), 1), faults).read(pipeline, len(starts))
     if faults:
-        raise PlanError(f"the pipeline has {listed(faults)}; correct them")
+        raise PlanError(f"the pipeline has {listed(faults)}", "correct them")
     replicas = execution.replicas or (pipeline.batch_size,)
     stops = [*firsts[1:], len(graph.layers)]
     return tuple(group_stage(graph, first, end, group, replicas) for first, end, group in zip(firsts, stops, groups))

@@ -43,7 +43,7 @@ class Plan(PlanRecord):
     def __post_init__(self) -> None:
         faults = plan_faults(self)
         if faults:
-            raise PlanError(f"the plan has {listed(faults)}; correct them")
+            raise PlanError(f"the plan has {listed(faults)}", "correct them")
 
     def __repr__(self) -> str:
         return f"<Plan: {plan_line(self)}>"
@@ -68,11 +68,11 @@ class Plan(PlanRecord):
         if self.digest != graph.digest or layers != len(graph.layers) or self.dtype != graph.dtype:
             raise PlanError(
                 f"the plan is for a network of {layers} layers in {self.dtype} (digest {self.digest}), "
-                f"this model has {len(graph.layers)} in {graph.dtype} (digest {graph.digest}); {remedy}"
+                f"this model has {len(graph.layers)} in {graph.dtype} (digest {graph.digest})", remedy
             )
         faults = graph_faults(self, graph)
         if faults:
-            raise PlanError(f"the plan does not fit the model, {listed(faults)}; {remedy}")
+            raise PlanError(f"the plan does not fit the model, {listed(faults)}", remedy)
 
     def in_two_batches(self) -> Plan:
         """Return the plan with its batch in two halves, one of which computes while collectives of the other are sent.
@@ -130,7 +130,7 @@ class Plan(PlanRecord):
         values = read_fields(cls, body, "", faults)
         faults += unless_caused(plan_faults(unchecked(cls, values)), faults)
         if faults:
-            raise PlanError(f"{source} has {listed(faults)}; plan again with hetero-mtf plan")
+            raise PlanError(f"{source} has {listed(faults)}", "plan again with hetero-mtf plan")
         return cls(**values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -352,5 +352,5 @@ def fields_of(execution: Execution) -> dict[str, Any]:
 
 def _checked_batch(batch_size: int) -> int:
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        raise PlanError(f"the batch size is {batch_size!r}; use a whole number, at least 1")
+        raise PlanError(f"the batch size is {batch_size!r}", "use a whole number, at least 1")
     return batch_size

@@ -73,7 +73,7 @@ class Profile:
     def __post_init__(self) -> None:
         faults = _faults(self)
         if faults:
-            raise ProfileError(f"the profile has {listed(faults)}; calibrate again")
+            raise ProfileError(f"the profile has {listed(faults)}", "calibrate again")
 
     def __repr__(self) -> str:
         network = f"{len(self.graph.layers)} layers (digest {self.graph.digest}, {self.graph.dtype_text})"
@@ -102,7 +102,7 @@ class Profile:
         curve = self._measured_curve(layer, device, dimension, step_pass)
         if curve is None:
             names = f"layer {self.graph.layers[layer].name} on {self.cluster.devices[device].name}"
-            raise ProfileError(f"the profile has no {step_pass} curve over {dimension} units of {names}; calibrate again")
+            raise ProfileError(f"the profile has no {step_pass} curve over {dimension} units of {names}", "calibrate again")
         return curve
 
     def seconds(self, layer: int, device: int, dimension: str, units: float, step_pass: str) -> float:
@@ -193,7 +193,7 @@ class Profile:
         values["graph"] = _embedded("graph", LayerGraph, body, faults)
         faults += unless_caused(_faults(unchecked(cls, values)), faults)
         if faults:
-            raise ProfileError(f"{source} has {listed(faults)}; calibrate again with hetero-mtf calibrate")
+            raise ProfileError(f"{source} has {listed(faults)}", "calibrate again with hetero-mtf calibrate")
         return cls(**values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -248,7 +248,7 @@ def _embedded(name: str, record: Any, body: Mapping[str, Any], faults: list[Faul
     except KeyError:
         faults.append(Fault(name, "is missing"))
     except HeteroError as fault:
-        faults.append(Fault(name, str(fault).split(";")[0]))
+        faults.append(Fault(name, fault.reason))
     return None
 
 

@@ -79,10 +79,10 @@ def check_profile(profile: Profile, graph: LayerGraph, cluster: ClusterRecord, n
     """
     if profile.graph.digest != graph.digest:
         measured, wanted = _network(profile.graph), _network(graph)
-        raise ProfileError(f"{name} was measured for a network of {measured}, this model has {wanted}; calibrate again with this model")
+        raise ProfileError(f"{name} was measured for a network of {measured}, this model has {wanted}", "calibrate again with this model")
     if [d.traits for d in profile.cluster.devices] != [d.traits for d in cluster.devices]:
         measured, wanted = _listed(profile.cluster), _listed(cluster)
-        raise ProfileError(f"{name} was measured on {measured}, this cluster has {wanted}; calibrate again on this cluster")
+        raise ProfileError(f"{name} was measured on {measured}, this cluster has {wanted}", "calibrate again on this cluster")
 
 
 def _network(graph: LayerGraph) -> str:

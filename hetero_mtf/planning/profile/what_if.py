@@ -49,14 +49,14 @@ class WhatIf:
     def __post_init__(self) -> None:
         for what, factor in [*((f"device {name}", factor) for name, factor in self.scale), ("the bandwidth", self.bandwidth)]:
             if not LEAST_FACTOR <= factor <= MOST_FACTOR:
-                raise PlanError(f"the factor of {what} is {factor:g}, it must be from {FACTOR_RANGE}; 2 means twice as fast")
+                raise PlanError(f"the factor of {what} is {factor:g}, it must be from {FACTOR_RANGE}", "2 means twice as fast")
         for name, free_bytes in self.memory:
             if free_bytes < 0:
-                raise PlanError(f"the memory of device {name} is {free_bytes} bytes; give zero or more")
+                raise PlanError(f"the memory of device {name} is {free_bytes} bytes", "give zero or more")
         _check_once([(f"the factor of device {name}", f"{factor:g}") for name, factor in self.scale])
         _check_once([(f"the memory of device {name}", bytes_text(free_bytes)) for name, free_bytes in self.memory])
         if self.batch_size is not None and self.batch_size < 1:
-            raise PlanError(f"the batch size is {self.batch_size}; use at least 1")
+            raise PlanError(f"the batch size is {self.batch_size}", "use at least 1")
 
     def __bool__(self) -> bool:
         """Whether there is any change; a factor of 1 counts as one."""
@@ -225,7 +225,7 @@ def with_batch_size(profile: Profile, batch_size: int) -> Profile:
         return profile
     if batch_size > MOST_GROWTH * measured:
         limit = f"the {measured} measured reach to {MOST_GROWTH * measured}"
-        raise PlanError(f"a batch of {batch_size} samples is too large to extrapolate to, {limit}; calibrate with a larger batch")
+        raise PlanError(f"a batch of {batch_size} samples is too large to extrapolate to, {limit}", "calibrate with a larger batch")
     known = tuple(curve for curve in profile.curves if curve.batch == batch_size)
     curves = tuple(_at_batch(profile, curve, batch_size) for curve in profile.curves if curve.batch == measured)
     return dataclasses.replace(profile, batch_size=batch_size, curves=known + curves)
@@ -238,7 +238,7 @@ def _check_once(entries: Sequence[tuple[str, str]]) -> None:
         values.setdefault(name, []).append(value)
     for name, texts in values.items():
         if len(texts) > 1:
-            raise PlanError(f"{name} is given as {' and as '.join(texts)}; give it once")
+            raise PlanError(f"{name} is given as {' and as '.join(texts)}", "give it once")
 
 
 def _check_shared(profile: Profile, what_if: WhatIf) -> None:
@@ -255,7 +255,7 @@ def _check_shared(profile: Profile, what_if: WhatIf) -> None:
 def _device_index(profile: Profile, device: str) -> int:
     names = [d.name for d in profile.cluster.devices]
     if device not in names:
-        raise PlanError(f"the profile has no device {device!r}, it has {', '.join(names)}; use one of these")
+        raise PlanError(f"the profile has no device {device!r}, it has {', '.join(names)}", "use one of these")
     return names.index(device)
 
 

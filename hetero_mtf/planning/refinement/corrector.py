@@ -149,5 +149,5 @@ def prediction(costs: Costs, plan: Plan) -> Prediction:
     """
     predicted = predict_plan(costs, plan)
     if predicted is None:
-        raise PlanError("stages that run one after another have no prediction to refine; use a plan that hm.plan makes")
+        raise PlanError("stages that run one after another have no prediction to refine", "use a plan that hm.plan makes")
     return predicted

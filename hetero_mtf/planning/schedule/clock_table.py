@@ -210,30 +210,30 @@ def clock_text(table: Table) -> str:
 
 def _check(schedule: str, devices: Sequence[Sequence[int]], microbatches: int) -> None:
     if schedule not in CLOCKED_SCHEDULES:
-        raise PlanError(f"there is no schedule {schedule!r}; use one of {', '.join(CLOCKED_SCHEDULES)}")
+        raise PlanError(f"there is no schedule {schedule!r}", f"use one of {', '.join(CLOCKED_SCHEDULES)}")
     if microbatches < 1:
-        raise PlanError(f"a step of {microbatches} microbatches does nothing; use at least 1")
+        raise PlanError(f"a step of {microbatches} microbatches does nothing", "use at least 1")
     if not devices:
-        raise PlanError("a pipeline of no stages computes nothing; give the devices of at least one stage")
+        raise PlanError("a pipeline of no stages computes nothing", "give the devices of at least one stage")
     for stage, members in enumerate(devices):
         if not members:
-            raise PlanError(f"stage {stage} has no device; give it one, or join its layers to a neighbour")
+            raise PlanError(f"stage {stage} has no device", "give it one, or join its layers to a neighbour")
         if len(set(members)) < len(members):
-            raise PlanError(f"stage {stage} has a device twice among {list(members)}; name each once")
+            raise PlanError(f"stage {stage} has a device twice among {list(members)}", "name each once")
     every = list(itertools.chain(*devices))
     twice = sorted({device for device in every if every.count(device) > 1})
     if twice and schedule != "interleaved":
         stages = [stage for stage, members in enumerate(devices) if twice[0] in members]
-        raise PlanError(f"device {twice[0]} is in stages {stages}, which schedule {schedule!r} has no turns for; use 'interleaved'")
+        raise PlanError(f"device {twice[0]} is in stages {stages}, which schedule {schedule!r} has no turns for", "use 'interleaved'")
 
 
 def _check_depths(schedule: str, depths: Sequence[int], stages: int) -> None:
     if schedule != "1f1b":
-        raise PlanError(f"schedule {schedule!r} has no depths to choose; leave them out, or use '1f1b'")
+        raise PlanError(f"schedule {schedule!r} has no depths to choose", "leave them out, or use '1f1b'")
     if len(depths) != stages:
-        raise PlanError(f"there are {len(depths)} depths for {stages} stages; give one a stage")
+        raise PlanError(f"there are {len(depths)} depths for {stages} stages", "give one a stage")
     if min(depths) < 1 or any(later > earlier for earlier, later in itertools.pairwise(depths)):
-        raise PlanError(f"depths {list(depths)} let a stage wait for ever; use at least 1 in the last and no fewer in the one before")
+        raise PlanError(f"depths {list(depths)} let a stage wait for ever", "use at least 1 in the last and no fewer in the one before")
 
 
 def _filled_and_drained(stage: int, microbatches: int) -> list[Task]:

@@ -25,5 +25,5 @@ def microbatch_sizes(batch_size: int, microbatches: int) -> tuple[int, ...]:
     ((3, 3, 2, 2), (1, 1))
     """
     if batch_size < 1 or microbatches < 1:
-        raise PlanError(f"a batch of {batch_size} samples cannot be divided into {microbatches} microbatches; use at least 1 of each")
+        raise PlanError(f"a batch of {batch_size} samples cannot be divided into {microbatches} microbatches", "use at least 1 of each")
     return equal_sizes(batch_size, min(batch_size, microbatches)).sizes

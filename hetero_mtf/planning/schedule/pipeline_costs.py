@@ -56,7 +56,7 @@ class CheckedCosts:
         if not fits or not tasks:
             raise PlanError(
                 f"a table of {len(tasks)} tasks, {self.stages} stages and {self.microbatches} microbatches does not fit costs of "
-                f"{len(costs.forward_s)} stages and devices of {len(devices)}; make it by clock_table for the same stages"
+                f"{len(costs.forward_s)} stages and devices of {len(devices)}", "make it by clock_table for the same stages"
             )
         between = self.stages - 1
         forward, backward = self._rows(costs, "forward_s", self.stages), self._rows(costs, "backward_s", self.stages)
@@ -82,11 +82,11 @@ class CheckedCosts:
             return [[0.0] * self.microbatches for _ in range(places)]
         if given.shape not in {(places,), (places, self.microbatches)}:
             raise PlanError(
-                f"{name} has shape {given.shape} for {places} places and {self.microbatches} microbatches; "
+                f"{name} has shape {given.shape} for {places} places and {self.microbatches} microbatches",
                 f"give ({places},) or ({places}, {self.microbatches})"
             )
         wrong = given[~(np.isfinite(given) & (given >= 0))]
         if wrong.size:
-            raise PlanError(f"{name} holds {wrong[0]}, which is no cost; give finite values that are not negative")
+            raise PlanError(f"{name} holds {wrong[0]}, which is no cost", "give finite values that are not negative")
         rows: list[list[float]] = (given if given.ndim == 2 else np.repeat(given[:, None], self.microbatches, axis=1)).tolist()
         return rows

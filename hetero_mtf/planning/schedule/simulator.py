@@ -210,7 +210,7 @@ def passes_s(
     own, sent = dict(zip((FORWARD, BACKWARD), seconds[:2])), dict(zip((FORWARD, BACKWARD), seconds[2:]))
     stages, scheduled = own[FORWARD].shape[0], 1 + max(task.stage for now in table for task in now)
     if stages != scheduled:
-        raise PlanError(f"a table of {scheduled} stages does not fit costs of {stages}; make it by clock_table for the same stages")
+        raise PlanError(f"a table of {scheduled} stages does not fit costs of {stages}", "make it by clock_table for the same stages")
     nothing = np.zeros(own[FORWARD].shape[-1])
     free = [nothing] * stages
     link = {FORWARD: [nothing] * stages, BACKWARD: [nothing] * stages}
@@ -270,7 +270,7 @@ class _EventSimulation:
                 self._start_transfer(link, now)
                 self._release(task, now)
         if len(self.tasks) < len(self.missing):
-            raise PlanError(f"{len(self.missing) - len(self.tasks)} tasks of the table wait for each other; make it by clock_table")
+            raise PlanError(f"{len(self.missing) - len(self.tasks)} tasks of the table wait for each other", "make it by clock_table")
 
     def _take_next(self, device: int, now: float) -> None:
         if self.places[device] < len(self.orders[device]):

@@ -148,7 +148,7 @@ def minimise_maximum(
     """
     _check_units(units)
     if len(curves) == 0:
-        raise PlanError("there is no device to split over; name at least one device")
+        raise PlanError("there is no device to split over", "name at least one device")
     tables = _tables(curves, units)
     bounds = Bounds.of(len(tables), units, lower, upper, multiple)
     candidates = [_dealt(tables, units, least, most, multiple) for least, most in bounds.reaching(units)]
@@ -194,7 +194,7 @@ def equal_sizes(units: int, devices: int) -> Apportionment:
     """
     _check_units(units)
     if devices < 1:
-        raise PlanError("there is no device to split over; name at least one device")
+        raise PlanError("there is no device to split over", "name at least one device")
     quotient, remainder = divmod(units, devices)
     sizes = tuple(quotient + (d < remainder) for d in range(devices))
     return Apportionment(sizes, float(sizes[0]), float(sizes[0]), 0.0, "optimal")
@@ -254,7 +254,7 @@ def floor_and_rest(units: int, shares: Sequence[float]) -> Apportionment:
     check_shares(shares)
     positive = sum(share > 0 for share in shares)
     if units < positive:
-        raise PlanError(f"{units} units cannot give one to each of {positive} devices; set some shares to zero")
+        raise PlanError(f"{units} units cannot give one to each of {positive} devices", "set some shares to zero")
     sizes = [max(1, math.floor(quota)) if share > 0 else 0 for quota, share in zip(_quotas(units, shares), shares)]
     while sum(sizes) != units:
         largest = max(range(len(sizes)), key=lambda d: (shares[d] if sizes[d] > 1 or sum(sizes) < units else 0.0, -d))
@@ -266,14 +266,14 @@ def check_shares(shares: Sequence[float]) -> None:
     """Raise `PlanError` unless the shares are finite, none negative and one positive."""
     listed = ", ".join(f"{share:g}" for share in shares)
     if any(not math.isfinite(share) or share < 0 for share in shares):
-        raise PlanError(f"shares are [{listed}], each must be a finite number of zero or more; correct them")
+        raise PlanError(f"shares are [{listed}], each must be a finite number of zero or more", "correct them")
     if not any(share > 0 for share in shares):
-        raise PlanError(f"shares are [{listed}], at least one must be above zero; give one device a positive share")
+        raise PlanError(f"shares are [{listed}], at least one must be above zero", "give one device a positive share")
 
 
 def _check_units(units: int) -> None:
     if units < 1:
-        raise PlanError(f"{units} units cannot be split; a dimension needs at least one unit")
+        raise PlanError(f"{units} units cannot be split", "a dimension needs at least one unit")
 
 
 def _quotas(units: int, shares: Sequence[float]) -> list[float]:
@@ -296,14 +296,16 @@ def _tables(curves: Sequence[CurveLike] | np.ndarray, units: int) -> np.ndarray:
     for device, curve in enumerate(curves):
         if not callable(curve) and len(curve) < units + 1:
             few = f"the curve of device {device} ends at {len(curve) - 1} units and {units} are to be split"
-            raise PlanError(f"{few}; give {units + 1} values")
+            raise PlanError(f"{few}", f"give {units + 1} values")
     tables = np.array([[c(u) for u in range(units + 1)] if callable(c) else c[: units + 1] for c in curves], dtype=float)
     wrong, falls = ~(np.isfinite(tables) & (tables >= 0)), tables[:, 1:] < tables[:, :-1]
     if wrong.any():
         device, u = map(int, np.argwhere(wrong)[0])
-        raise PlanError(f"the curve of device {device} gives {tables[device, u]:g} s at {u} units; seconds must be finite and not negative")
+        raise PlanError(
+            f"the curve of device {device} gives {tables[device, u]:g} s at {u} units", "seconds must be finite and not negative"
+        )
     if falls.any():
         device, u = map(int, np.argwhere(falls)[0])
         fall = f"{tables[device, u]:g} s to {tables[device, u + 1]:g} s at {u + 1} units"
-        raise PlanError(f"the curve of device {device} falls from {fall}; make it non-decreasing first")
+        raise PlanError(f"the curve of device {device} falls from {fall}", "make it non-decreasing first")
     return tables

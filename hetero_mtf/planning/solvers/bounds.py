@@ -35,15 +35,15 @@ class Bounds:
             If they are not one a device, leave nothing for a device, or the multiple is less than 1.
         """
         if multiple < 1:
-            raise PlanError(f"sizes are to be multiples of {multiple}; use at least 1")
+            raise PlanError(f"sizes are to be multiples of {multiple}", "use at least 1")
         low = [0] * devices if lower is None else list(lower)
         high = [units] * devices if upper is None else [min(units, most) for most in upper]
         for name, given in (("lower", low), ("upper", high)):
             if len(given) != devices:
-                raise PlanError(f"there are {len(given)} {name} bounds for {devices} devices; give one a device")
+                raise PlanError(f"there are {len(given)} {name} bounds for {devices} devices", "give one a device")
         wrong = [f"device {d} from {max(a, 0)} to {b}" for d, (a, b) in enumerate(zip(low, high)) if max(a, 0) > b]
         if wrong:
-            raise PlanError(f"the bounds leave nothing for {', '.join(wrong)} of {units} units; lower the first or raise the second")
+            raise PlanError(f"the bounds leave nothing for {', '.join(wrong)} of {units} units", "lower the first or raise the second")
         rest = units % multiple
         low = [max(0, least) for least in low]
         return cls(*_on_grid(low, high, multiple, 0), *_on_grid(low, high, multiple, rest), rest)
@@ -59,7 +59,7 @@ class Bounds:
         choices = [(self.least, self.most)] if not self.rest else [self._with_rest(d) for d in range(len(self.least))]
         legal = [(least, most) for least, most in choices if all(a <= b for a, b in zip(least, most))]
         if not legal:
-            raise PlanError(f"no sizes within the bounds are the multiples asked for, with {self.rest} units over; widen the bounds")
+            raise PlanError(f"no sizes within the bounds are the multiples asked for, with {self.rest} units over", "widen the bounds")
         reached = [(least, most) for least, most in legal if sum(least) <= units <= sum(most)]
         if not reached:
             self._refuse(units, legal)
@@ -74,9 +74,9 @@ class Bounds:
     def _refuse(units: int, legal: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
         missing = min(units - sum(most) for _, most in legal)
         if missing > 0:
-            raise PlanError(f"the upper bounds hold {units - missing} of {units} units, {missing} too few; raise them or add a device")
+            raise PlanError(f"the upper bounds hold {units - missing} of {units} units, {missing} too few", "raise them or add a device")
         over = min(sum(least) for least, _ in legal) - units
-        raise PlanError(f"the lower bounds ask for {units + over} of {units} units, {over} too many; lower them or leave a device out")
+        raise PlanError(f"the lower bounds ask for {units + over} of {units} units, {over} too many", "lower them or leave a device out")
 
 
 def _on_grid(low: Sequence[int], high: Sequence[int], multiple: int, rest: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -60,7 +60,7 @@ def best_grid(costs: Costs) -> Candidate:
     count = len(costs.profile.cluster.devices)
     if count < LEAST_DEVICES:
         lack = f"a grid needs at least {LEAST_DEVICES} devices and there are {count}"
-        raise NothingToSplitError(f"{lack}; use strategy batch, filters or hybrid")
+        raise NothingToSplitError(f"{lack}", "use strategy batch, filters or hybrid")
 
     tables, large = _Tables(costs), count * len(costs.graph.layers) > LARGE
     candidates: dict[SplitConfiguration, list[Candidate]] = {}

@@ -59,7 +59,7 @@ class FallbackOps(GeneralOps):
         option, call = layer.attributes[OPTION], layer.live
         if call is None:
             raise UnsupportedError(
-                f"layer {layer.name} ({layer.kind}) is computed by Keras, and its model is not in memory; give the model"
+                f"layer {layer.name} ({layer.kind}) is computed by Keras, and its model is not in memory", "give the model"
             )
         begun = self._first_of_call(layer)
         variables = {
@@ -193,7 +193,7 @@ class _Call:
                 and scope.get_current_value(weight) is not scope_values[id(weight)]
             ):
                 raise UnsupportedError(
-                    f"layer {self.layer} writes its trained {weight.name} here, which it did not when it was read; build the model again"
+                    f"layer {self.layer} writes its trained {weight.name} here, which it did not when it was read", "build the model again"
                 )
         outputs = [self._batched(p, y)]
         if self.logits:
@@ -234,7 +234,7 @@ class _Call:
         before = keras.tree.map_structure(mask_of, first)
         mask = keras.tree.flatten(self.call.operation.compute_mask(first, before))[0]
         if mask is None:
-            raise UnsupportedError(f"layer {self.layer} gives no mask here, and did when the model was made; build the model again")
+            raise UnsupportedError(f"layer {self.layer} gives no mask here, and did when the model was made", "build the model again")
         return mask
 
     def _arguments(self, tensors: Sequence[tf.Tensor]) -> tuple[Any, Any]:
@@ -266,11 +266,11 @@ class _Call:
 
     def _check(self, p: Processor, y: tf.Tensor, losses: Sequence[tf.Tensor]) -> None:
         if losses and not self.option["losses"]:
-            raise UnsupportedError(f"layer {self.layer} adds to the loss, which depends on the whole batch; do not declare it samplewise")
+            raise UnsupportedError(f"layer {self.layer} adds to the loss, which depends on the whole batch", "do not declare it samplewise")
         size = y.shape.num_elements()
         expected = math.prod(p.shapes[0]) if self.option["batch"] else math.prod(p.shapes[0][1:])
         if size is not None and size != expected:
-            raise LayoutError(f"Keras gives {tuple(y.shape)} for the slice {p.shapes[0]}; keep the batch the first dimension")
+            raise LayoutError(f"Keras gives {tuple(y.shape)} for the slice {p.shapes[0]}", "keep the batch the first dimension")
 
 
 def _tables(call: LiveCall) -> list[str]:

@@ -108,4 +108,6 @@ class SpaceOps(LayerContext):
 def _check_apart(x: Value, operation: str, keeps: bool) -> None:
     """Raise if a split value would lose the order of its channels."""
     if x.features > 1 or (x.sizes is not None and not keeps):
-        raise LayoutError(f"{operation} moves the channels of an input that is split {list(x.sizes or ())}; give the layer whole channels")
+        raise LayoutError(
+            f"{operation} moves the channels of an input that is split {list(x.sizes or ())}", "give the layer whole channels"
+        )

@@ -68,6 +68,6 @@ class StoredActivations:
 
     def _kept_of(self, again: Sequence[Any]) -> dict[Tensor, Tensor]:
         if [type(one) for one in self._operations] != [type(other) for other in again]:
-            raise LayoutError(f"a forward pass has {len(self._operations)} operations, built again {len(again)}; please report this")
+            raise LayoutError(f"a forward pass has {len(self._operations)} operations, built again {len(again)}", "please report this")
         pairs = [(new, old) for one, other in zip(self._operations, again) for old, new in zip(one.outputs, other.outputs)]
         return {new: self._read_of[old] for new, old in pairs}

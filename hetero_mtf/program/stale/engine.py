@@ -45,25 +45,25 @@ class DecoupledEngine(Engine):
         super().__init__(*arguments)
         context = self._context
         if isinstance(context.rule, SeveralRules):
-            raise UnsupportedError("pipelines without a flush do not take several optimizers (MultiOptimizer); use schedule 1f1b")
+            raise UnsupportedError("pipelines without a flush do not take several optimizers (MultiOptimizer)", "use schedule 1f1b")
         if context.rule.loss_scaling is not None:
             wrong = "pipelines without a flush do not scale losses, as mixed_float16 and LossScaleOptimizer do"
-            raise UnsupportedError(f"{wrong}; use schedule 1f1b, or mixed_bfloat16")
+            raise UnsupportedError(wrong, "use schedule 1f1b, or mixed_bfloat16")
         if context.rule.config.get("global_clipnorm") and len(context.stages) > 1:
             raise UnsupportedError(
-                f"the optimizer has global_clipnorm, and stages of schedule {self.plan.schedule} have gradients of different batches; "
+                f"the optimizer has global_clipnorm, and stages of schedule {self.plan.schedule} have gradients of different batches",
                 "use clipnorm"
             )
         if context.stale.predict and not context.rule.has_momentum:
-            raise UnsupportedError("the plan predicts weights by the optimizer's momentum, and the optimizer has none; give it one")
+            raise UnsupportedError("the plan predicts weights by the optimizer's momentum, and the optimizer has none", "give it one")
         adding = layers_that_add_losses(context.graph)
         if adding:
             wrong = f"layer {adding[0]} adds to the loss, which pipelines without a flush do not take"
-            raise UnsupportedError(f"{wrong}; use schedule 1f1b, or describe the penalty by a regularizer of weights")
+            raise UnsupportedError(wrong, "use schedule 1f1b, or describe the penalty by a regularizer of weights")
         writing = [layer.name for layer in context.graph.layers if is_keras_call(layer) and layer.attributes[OPTION].get("rewritten")]
         if writing:
             wrong = f"layer {writing[0]} writes its trained weights in its call, which pipelines without a flush do not take"
-            raise UnsupportedError(f"{wrong}; use schedule 1f1b")
+            raise UnsupportedError(wrong, "use schedule 1f1b")
         self._in_flight = InFlight(len(context.stages), context.stale.rates)
         self._calls: collections.deque[tuple[Call, Entered | None]] = collections.deque()  # with the batch whose loss each gives
         self._number = 0  # of the next session call
@@ -140,7 +140,7 @@ class DecoupledEngine(Engine):
         """Return a batch in equal microbatches, as many as the plan has or the most below that divide it."""
         if batch.graph is not None:
             wrong = f"schedule {self.plan.schedule} has batches in flight, which must have samples of one shape"
-            raise UnsupportedError(f"{wrong}, and these are {batch.x[0].shape[1:]}; pad them, or use schedule 1f1b")
+            raise UnsupportedError(f"{wrong}, and these are {batch.x[0].shape[1:]}", "pad them, or use schedule 1f1b")
         count = next(count for count in range(self._context.execution.microbatches, 0, -1) if batch.size % count == 0)
         return split(batch, count)
 

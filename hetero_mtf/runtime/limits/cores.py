@@ -30,11 +30,11 @@ def read_shares(text: str) -> tuple[list[float], str]:
     _, _, rest = text.strip().partition(":")
     listed, colon, limit = rest.partition(":")
     if colon and limit.strip() not in LIMITS:
-        raise ClusterError(f"{text!r} ends with {limit.strip()!r}, which is no limit; write emulate:1.0,0.5 or emulate:1.0,0.5:compute")
+        raise ClusterError(f"{text!r} ends with {limit.strip()!r}, which is no limit", "write emulate:1.0,0.5 or emulate:1.0,0.5:compute")
     try:
         shares = [float(part) for part in listed.split(",") if part.strip()]
     except ValueError as fault:
-        raise ClusterError(f"{text!r} has a share that is no number; write emulate:1.0,0.5") from fault
+        raise ClusterError(f"{text!r} has a share that is no number", "write emulate:1.0,0.5") from fault
     return shares, limit.strip() or LIMITS[0]
 
 
@@ -52,12 +52,12 @@ def check_shares(shares: Sequence[float], cores: int) -> None:
         If there is no share, one lies outside (0, 1], or they sum above the cores.
     """
     if not shares:
-        raise ClusterError("the list of shares is empty; write one share a device, such as emulate:1.0,0.5")
+        raise ClusterError("the list of shares is empty", "write one share a device, such as emulate:1.0,0.5")
     wrong = [share for share in shares if not 0.001 <= share <= 1]
     if wrong:
-        raise ClusterError(f"the share {wrong[0]:g} is not between 0.001 and 1; a device is at most one core, such as emulate:1.0,0.5")
+        raise ClusterError(f"the share {wrong[0]:g} is not between 0.001 and 1", "a device is at most one core, such as emulate:1.0,0.5")
     if sum(shares) > cores + _SLACK:
-        raise ClusterError(f"the shares sum to {sum(shares):g} and this process may use {cores} cores; use fewer or smaller shares")
+        raise ClusterError(f"the shares sum to {sum(shares):g} and this process may use {cores} cores", "use fewer or smaller shares")
 
 
 def pack(shares: Sequence[float], cores: Sequence[int]) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def pack(shares: Sequence[float], cores: Sequence[int]) -> tuple[int, ...]:
     placed = _place([shares[index] for index in order], {core: 0.0 for core in cores})
     if placed is None:
         listed = ", ".join(f"{share:g}" for share in shares)
-        raise ClusterError(f"the shares {listed} do not fit onto {len(cores)} cores without cutting a device in two; use smaller shares")
+        raise ClusterError(f"the shares {listed} do not fit onto {len(cores)} cores without cutting a device in two", "use smaller shares")
     return tuple(core for _, core in sorted(zip(order, placed)))
 
 

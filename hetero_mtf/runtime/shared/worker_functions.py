@@ -24,5 +24,5 @@ def register() -> Any:
     with tf.Graph().as_default() as graph:
         token = tf.numpy_function(read_part, [tf.constant(b"")], tf.float32).op.get_attr("token").decode()
     if token != READ_PART:
-        raise ClusterError(f"TensorFlow calls the function that reads batches {token}; use the TensorFlow that pip installs")
+        raise ClusterError(f"TensorFlow calls the function that reads batches {token}", "use the TensorFlow that pip installs")
     return graph

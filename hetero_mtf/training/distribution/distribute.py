@@ -98,10 +98,10 @@ def _check(model: Any) -> None:
     import keras
 
     if not isinstance(model, keras.Model):
-        raise UnsupportedError(f"{type(model).__name__} is no Keras model; give a keras.Model, functional or sequential")
+        raise UnsupportedError(f"{type(model).__name__} is no Keras model", "give a keras.Model, functional or sequential")
     own = [name for name in _LOOPS if not getattr(type(model), name).__module__.startswith("keras.")]
     if own:
         raise UnsupportedError(
-            f"{type(model).__name__} has {' and '.join(own)} of its own, which would not run on the cluster; leave Keras's in place, "
+            f"{type(model).__name__} has {' and '.join(own)} of its own, which would not run on the cluster", "leave Keras's in place, "
             "or train this model by Keras alone"
         )

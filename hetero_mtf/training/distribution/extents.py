@@ -68,7 +68,7 @@ class Extents:
         shapes = self.shapes_of(flat)
         if shapes is None and any(None in shape for shape in own):
             given = ", ".join(str(np.shape(array)[1:]) for array in flat)
-            raise DataError(f"x has samples of shape {given}, the network's input is {', '.join(map(str, own))}; reshape x")
+            raise DataError(f"x has samples of shape {given}, the network's input is {', '.join(map(str, own))}", "reshape x")
         return own if shapes is None else shapes  # type: ignore[return-value] # none is open
 
     def function(self, shapes: Shapes) -> Any:

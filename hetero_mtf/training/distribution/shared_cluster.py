@@ -48,5 +48,5 @@ def _text(given: Any) -> str:
         return given.strip()
     numbers = isinstance(given, Sequence) and given and all(isinstance(each, (int, float)) for each in given)
     if not numbers:
-        raise UnsupportedError(f"the cluster is {given!r}; give a Cluster, shares of cores such as [1.0, 0.5], or a text such as 'slurm'")
+        raise UnsupportedError(f"the cluster is {given!r}", "give a Cluster, shares of cores such as [1.0, 0.5], or a text such as 'slurm'")
     return "emulate:" + ",".join(f"{share:g}" for share in given)

@@ -101,7 +101,7 @@ def listed(callbacks: Any) -> tuple[Any, ...]:
     each = () if inner is None else tuple(keras.tree.flatten(inner))
     wrong = [callback for callback in each if not hasattr(callback, "set_model")]
     if wrong:
-        raise DataError(f"callbacks has {wrong[0]!r}, which is no callback; give objects of keras.callbacks.Callback")
+        raise DataError(f"callbacks has {wrong[0]!r}, which is no callback", "give objects of keras.callbacks.Callback")
     return each
 
 

@@ -47,7 +47,7 @@ class StreamPosition:
         """
         if state.get("kind") != self.kind:
             wrong = f"it is of {state.get('kind')!r} and this is a stream"
-            raise DataError(f"the data position does not fit: {wrong}; restore a checkpoint made with this data, or start again")
+            raise DataError(f"the data position does not fit: {wrong}", "restore a checkpoint made with this data, or start again")
         if state["batch"]:
             warnings.warn(
                 f"epoch {state['epoch']} begins again, after {state['batch']} of its batches were trained on before: a stream cannot be "

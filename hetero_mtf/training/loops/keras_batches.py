@@ -29,9 +29,11 @@ def arrays_of(data: Any, as_given: bool = False) -> Any:
         if isinstance(leaf, tf.SparseTensor):
             return tf.sparse.to_dense(leaf).numpy()
         if isinstance(leaf, tf.RaggedTensor):
-            raise DataError(f"a batch has a ragged tensor of shape {leaf.shape}; make its rows equally long with .to_tensor()")
+            raise DataError(f"a batch has a ragged tensor of shape {leaf.shape}", "make its rows equally long with .to_tensor()")
         if type(leaf).__name__ == "PerReplica":
-            raise DataError("the data are a distributed dataset of tf.distribute; give the dataset itself, each device gets its part of it")
+            raise DataError(
+                "the data are a distributed dataset of tf.distribute", "give the dataset itself, each device gets its part of it"
+            )
         return leaf.numpy() if isinstance(leaf, tf.Tensor) else leaf
 
     if as_given:

@@ -21,9 +21,9 @@ def check_fit(epochs: int, verbose: str | int, shuffle: Any = True) -> None:
         If so.
     """
     if not isinstance(shuffle, (bool, np.bool_, int)):
-        raise DataError(f"shuffle is {shuffle!r}; give True for an order of samples that is drawn for each epoch, or False for theirs")
+        raise DataError(f"shuffle is {shuffle!r}", "give True for an order of samples that is drawn for each epoch, or False for theirs")
     if epochs < 1:
-        raise DataError(f"epochs is {epochs}; train for at least 1")
+        raise DataError(f"epochs is {epochs}", "train for at least 1")
     check_verbose(verbose)
 
 
@@ -40,10 +40,10 @@ def check_validation(every: Any, batch_size: int | None, steps: int | None) -> N
         If so.
     """
     if isinstance(every, bool) or not (every >= 1 if isinstance(every, int) else isinstance(every, Collection)):
-        raise DataError(f"validation_freq is {every!r}; give a number of epochs from 1, or the numbers of the epochs")
+        raise DataError(f"validation_freq is {every!r}", "give a number of epochs from 1, or the numbers of the epochs")
     for name, number in {"validation_batch_size": batch_size, "validation_steps": steps}.items():
         if number is not None and number < 1:
-            raise DataError(f"{name} is {number!r}; give a number from 1")
+            raise DataError(f"{name} is {number!r}", "give a number from 1")
 
 
 def split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:
@@ -63,13 +63,13 @@ def split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[An
 
     leaves = keras.tree.flatten(x)
     if isinstance(part, bool) or not 0 < part < 1:
-        raise DataError(f"validation_split is {part!r}; give a part between 0 and 1")
+        raise DataError(f"validation_split is {part!r}", "give a part between 0 and 1")
     if y is None or not all(hasattr(leaf, "shape") or isinstance(leaf, (list, tuple)) for leaf in leaves):
-        raise DataError("validation_split is for arrays; give validation_data beside a stream of batches")
+        raise DataError("validation_split is for arrays", "give validation_data beside a stream of batches")
     count = len(leaves[0])
     at = math.floor(count * (1.0 - part))
     if not 0 < at < count:
-        raise DataError(f"validation_split is {part!r}, which leaves nothing on one side of {count} samples; give more, or another part")
+        raise DataError(f"validation_split is {part!r}, which leaves nothing on one side of {count} samples", "give more, or another part")
 
     def of(where: slice, value: Any) -> Any:
         return None if value is None else keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[where], value)

@@ -286,11 +286,11 @@ def check_request(plan: Plan, profile: Profile | None, graph: LayerGraph, cluste
         If the profile is of another network or cluster.
     """
     if profile is None:
-        raise PlanError("rebalancing a given plan needs the profile that it was made from; give profile=..., or leave rebalance out")
+        raise PlanError("rebalancing a given plan needs the profile that it was made from", "give profile=..., or leave rebalance out")
     check_profile(profile, graph, cluster.record)
     if profile.batch_size != plan.batch_size:
         sizes = f"the plan is for batches of {plan.batch_size} and the profile of {profile.batch_size}"
-        raise PlanError(f"{sizes}, so it cannot be rebalanced; calibrate with the batch size of the plan, or leave rebalance out")
+        raise PlanError(f"{sizes}, so it cannot be rebalanced", "calibrate with the batch size of the plan, or leave rebalance out")
     if not can_rebalance(plan, profile):
         wrong = "no other plan has the numbers of this one (its schedule has no flush or no prediction, or it mixes weights)"
-        raise PlanError(f"{wrong}; leave rebalance out")
+        raise PlanError(wrong, "leave rebalance out")

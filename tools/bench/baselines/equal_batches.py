@@ -83,6 +83,6 @@ class Baselines:
             stack.callback(workers.close)
             if workers.weights != self.trained.weights:
                 there = f"{name} trains {workers.weights} weights of {self.trained.network} and this project {self.trained.weights}"
-                raise HeteroError(f"{there}; make them one network")
+                raise HeteroError(f"{there}", "make them one network")
             steps[name] = workers.step
         return steps

@@ -103,7 +103,7 @@ class LimitedWorkers:
         losses = [answer["loss"] for answer in self._answers()]
         loss = sum(losses) / len(losses)
         if not math.isfinite(loss):
-            raise WorkerError(f"the loss of {self._script} is {loss}; use a smaller learning rate")
+            raise WorkerError(f"the loss of {self._script} is {loss}", "use a smaller learning rate")
         return loss
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class LimitedWorkers:
             outputs = {self._processes[task].stdout.fileno(): task for task in waiting}
             ready, _, _ = select.select(list(outputs), [], [], max(0.0, end_s - time.monotonic()))
             if not ready:
-                raise WorkerError(f"{self._script} did not answer within {self._limit_s:g} s; free the machine or use a smaller batch")
+                raise WorkerError(f"{self._script} did not answer within {self._limit_s:g} s", "free the machine or use a smaller batch")
             for output in ready:
                 chunk = os.read(output, 4096)
                 if not chunk:
@@ -148,7 +148,7 @@ class LimitedWorkers:
         code = self._processes[task].wait()
         self._logs[task].seek(0)
         said = log_end(self._logs[task].read().decode(errors="replace")) or "it wrote nothing"
-        return WorkerError(f"process {task} of {self._script} ended with exit code {code} ({said}); run it by hand to see why")
+        return WorkerError(f"process {task} of {self._script} ended with exit code {code} ({said})", "run it by hand to see why")
 
     def _limited(self, shares: Sequence[float], method: str | None) -> str:
         """Limit the processes, and return how."""

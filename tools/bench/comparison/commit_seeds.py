@@ -26,12 +26,12 @@ def last_commit(root: pathlib.Path) -> str:
     """
     changes = _git(root, "status", "--porcelain", "--", FOLDER)
     if changes:
-        raise DataError(f"{FOLDER} has changes that are not committed ({changes.splitlines()[0].strip()}); commit them, {_REMEDY}")
+        raise DataError(f"{FOLDER} has changes that are not committed ({changes.splitlines()[0].strip()})", f"commit them, {_REMEDY}")
     if _git(root, "rev-parse", "--is-shallow-repository") == "true":
-        raise DataError(f"this clone is shallow, so the last commit of {FOLDER} is not known; run git fetch --unshallow, {_REMEDY}")
+        raise DataError(f"this clone is shallow, so the last commit of {FOLDER} is not known", f"run git fetch --unshallow, {_REMEDY}")
     commit = _git(root, "log", "-1", "--format=%H", "--", FOLDER)
     if not commit:
-        raise DataError(f"no commit has touched {FOLDER}; commit it, {_REMEDY}")
+        raise DataError(f"no commit has touched {FOLDER}", f"commit it, {_REMEDY}")
     return commit
 
 
@@ -56,4 +56,4 @@ def _git(root: pathlib.Path, *words: str) -> str:
         return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as fault:
         reason = (getattr(fault, "stderr", "") or str(fault)).strip().partition("\n")[0]
-        raise DataError(f"git does not tell the last commit of {FOLDER} ({reason}); run in a clone, {_REMEDY}") from fault
+        raise DataError(f"git does not tell the last commit of {FOLDER} ({reason})", f"run in a clone, {_REMEDY}") from fault

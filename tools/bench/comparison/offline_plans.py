@@ -39,7 +39,7 @@ def plan_all(profile_path: str, folder: pathlib.Path) -> dict[str, Any]:
         try:
             strategy_plan = plan(profile, strategy=strategy)
         except HeteroError as fault:
-            none[strategy] = str(fault).split(";")[0]
+            none[strategy] = fault.reason
             continue
         seconds[strategy] = time.perf_counter() - start_s
         strategy_plan.save(folder / f"{strategy}.json")

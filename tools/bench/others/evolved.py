@@ -27,7 +27,7 @@ def above_optimum(problem: ChainProblem, best: float, seeds: int) -> dict[str, A
         If there is no seed.
     """
     if seeds < 1:
-        raise PlanError(f"{seeds} seeds are no run of the genetic allocator; ask for at least 1")
+        raise PlanError(f"{seeds} seeds are no run of the genetic allocator", "ask for at least 1")
     runs = [genetic_allocation(problem, seed=seed) for seed in range(seeds)]
     fits = not any(run.broken for run in runs)
     before, after = ([run.value_before_local_search / best - 1 for run in runs], [run.value / best - 1 for run in runs])

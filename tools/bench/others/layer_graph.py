@@ -112,19 +112,19 @@ def read_layer_graph(path: str | os.PathLike[str]) -> LayerGraph:
     try:
         document = json.loads(pathlib.Path(path).read_text())
     except (OSError, ValueError) as fault:
-        raise DataError(f"{name} cannot be read as JSON: {' '.join(str(fault).split())}; {_REMEDY}") from fault
+        raise DataError(f"{name} cannot be read as JSON: {' '.join(str(fault).split())}", _REMEDY) from fault
     if not isinstance(document, dict) or not all(isinstance(document.get(key), list) for key in ("nodes", "edges")):
-        raise DataError(f"{name} is not an object with lists of nodes and edges; {_REMEDY}")
+        raise DataError(f"{name} is not an object with lists of nodes and edges", _REMEDY)
     nodes = [_numbers(entry, _NODE, name, f"node {at}") for at, entry in enumerate(document["nodes"])]
     edges = [_numbers(entry, _EDGE, name, f"edge {at}") for at, entry in enumerate(document["edges"])]
     head = _numbers(document, ("maxSizePerFPGA", "maxFPGAs", "maxCPUs"), name, "the file")
     places = {int(node["id"]): at for at, node in enumerate(nodes)}
     if not nodes or len(places) < len(nodes):
-        raise DataError(f"{name} has {len(nodes)} nodes with {len(places)} different ids; give each node an id of its own")
+        raise DataError(f"{name} has {len(nodes)} nodes with {len(places)} different ids", "give each node an id of its own")
     if not all(node["supportedOnFpga"] for node in nodes):
-        raise DataError(f"{name} has nodes that no accelerator supports; set supportedOnFpga, as in all layer graphs of the authors")
+        raise DataError(f"{name} has nodes that no accelerator supports", "set supportedOnFpga, as in all layer graphs of the authors")
     if head["maxFPGAs"] < 0 or head["maxCPUs"] < 0 or head["maxFPGAs"] + head["maxCPUs"] < 1:
-        raise DataError(f"{name} has {head['maxFPGAs']:g} accelerators and {head['maxCPUs']:g} processors; give at least one device")
+        raise DataError(f"{name} has {head['maxFPGAs']:g} accelerators and {head['maxCPUs']:g} processors", "give at least one device")
     costs = _costs(edges, places, name)
     records = tuple(_node(node, costs.get(int(node["id"]), 0.0)) for node in nodes)
     pairs = tuple((places[int(edge["sourceId"])], places[int(edge["destId"])]) for edge in edges)
@@ -145,7 +145,7 @@ def linearised(graph: LayerGraph) -> LinearGraph:
     alone = len(colours) - len({colour for colour, late in zip(block, backward) if not late})
     if alone:
         raise DataError(
-            f"{graph.name} has {alone} colour classes of backward nodes only; give each a forward node of the same colour class"
+            f"{graph.name} has {alone} colour classes of backward nodes only", "give each a forward node of the same colour class"
         )
     pairs = {(block[a], block[b]) for a, b in graph.edges if not backward[a] and not backward[b]}
     order = depth_first_order(len(colours), {(a, b) for a, b in pairs if a != b}, graph.name)
@@ -215,14 +215,14 @@ def _node(entry: dict[str, float], cost_ms: float) -> Node:
 def _numbers(entry: Any, keys: tuple[str, ...], name: str, place: str) -> dict[str, float]:
     """Return the numbers of an entry: those of some keys, which must be there, and "colorClass" and "size" where they are there."""
     if not isinstance(entry, dict):
-        raise DataError(f"{place} of {name} is {entry!r} and not an object; {_REMEDY}")
+        raise DataError(f"{place} of {name} is {entry!r} and not an object", _REMEDY)
     missing = [key for key in keys if key not in entry]
     if missing:
-        raise DataError(f"{place} of {name} lacks {', '.join(missing)}; {_REMEDY}")
+        raise DataError(f"{place} of {name} lacks {', '.join(missing)}", _REMEDY)
     numbers = {key: entry[key] for key in (*keys, "colorClass", "size") if key in entry}
     for key, number in numbers.items():
         if not isinstance(number, (bool, int, float)) or not math.isfinite(number) or number < 0:
-            raise DataError(f"{key} of {place} of {name} is {number!r}; give a number of at least 0")
+            raise DataError(f"{key} of {place} of {name} is {number!r}", "give a number of at least 0")
     return {key: float(number) for key, number in numbers.items()}
 
 
@@ -232,8 +232,8 @@ def _costs(edges: list[dict[str, float]], places: dict[int, int], name: str) -> 
     for edge in edges:
         for key in ("sourceId", "destId"):
             if int(edge[key]) not in places:
-                raise DataError(f"{name} has an edge with {key} {edge[key]:g}, which no node has; remove the edge or add the node")
+                raise DataError(f"{name} has an edge with {key} {edge[key]:g}, which no node has", "remove the edge or add the node")
         source = int(edge["sourceId"])
         if abs(costs.setdefault(source, edge["cost"]) - edge["cost"]) > _SAME:
-            raise DataError(f"edges out of node {source} of {name} cost {costs[source]:g} and {edge['cost']:g}; give them the same cost")
+            raise DataError(f"edges out of node {source} of {name} cost {costs[source]:g} and {edge['cost']:g}", "give them the same cost")
     return costs

@@ -69,7 +69,7 @@ def files_in(folder: pathlib.Path) -> list[pathlib.Path]:
     paths = sorted((folder / BELOW if (folder / BELOW).is_dir() else folder).glob("*.json"))
     if not paths:
         address = "https://github.com/msr-fiddle/dnn-partitioning"
-        raise DataError(f"{folder} has no layer graphs; fetch them with git clone {address} {FOLDER}, or name another --folder")
+        raise DataError(f"{folder} has no layer graphs", f"fetch them with git clone {address} {FOLDER}, or name another --folder")
     return paths
 
 
@@ -89,7 +89,7 @@ def published_loads(path: pathlib.Path) -> tuple[dict[str, dict[str, float]], st
         return loads, str(document["note"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
         form = '{"note": TEXT, "loads": {FILE: {"chain_ms": NUMBER}}}'
-        raise DataError(f"{path.name} has no published loads ({type(fault).__name__}: {fault}); write it as {form}") from fault
+        raise DataError(f"{path.name} has no published loads ({type(fault).__name__}: {fault})", f"write it as {form}") from fault
 
 
 def compared(path: pathlib.Path, published: dict[str, float], seeds: int, folder: pathlib.Path | None = None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def compared(path: pathlib.Path, published: dict[str, float], seeds: int, folder
     problem = chain_problem(chain)
     best = exact_allocation(problem)
     if best.answer is None:
-        raise DataError(f"no allocation of {path.name} fits into memory; raise its maxSizePerFPGA")
+        raise DataError(f"no allocation of {path.name} fits into memory", "raise its maxSizePerFPGA")
     off = {"chain_off": best.value / published["chain_ms"] - 1} if "chain_ms" in published else {}
     return {
         "file": path.stem,

@@ -41,7 +41,7 @@ def depth_first_order(count: int, edges: Iterable[tuple[int, int]], name: str) -
             if not missing[destination]:
                 ready.append(destination)
     if len(order) < count:
-        raise DataError(f"the edges of {name} form a cycle through {count - len(order)} of {count} nodes; remove an edge of it")
+        raise DataError(f"the edges of {name} form a cycle through {count - len(order)} of {count} nodes", "remove an edge of it")
     return order
 
 

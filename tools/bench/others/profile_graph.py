@@ -57,7 +57,7 @@ def read_profile(path: str | os.PathLike[str]) -> ProfileChain:
     try:
         lines = source.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as fault:
-        raise DataError(f"{name} cannot be read: {' '.join(str(fault).split())}; {_REMEDY}") from fault
+        raise DataError(f"{name} cannot be read: {' '.join(str(fault).split())}", _REMEDY) from fault
     nodes, pairs = dict[str, tuple[str, dict[str, float]]](), list[tuple[str, str]]()
     for number, line in enumerate(lines, 1):
         if line.startswith("\t"):
@@ -65,14 +65,14 @@ def read_profile(path: str | os.PathLike[str]) -> ProfileChain:
         elif line.strip():
             key, entry = _operation(line, f"line {number} of {name}")
             if key in nodes:
-                raise DataError(f"line {number} of {name} describes {key} again; {_REMEDY}")
+                raise DataError(f"line {number} of {name} describes {key} again", _REMEDY)
             nodes[key] = entry
     unknown = sorted({key for pair in pairs for key in pair} - set(nodes))
     if unknown:
-        raise DataError(f"the edges of {name} name {', '.join(unknown[:5])}, which no line describes; {_REMEDY}")
+        raise DataError(f"the edges of {name} name {', '.join(unknown[:5])}, which no line describes", _REMEDY)
     kept = {key: at for at, key in enumerate(key for key, (kind, _) in nodes.items() if not kind.startswith(_INPUT))}
     if not kept:
-        raise DataError(f"{name} has no operation but inputs; {_REMEDY}")
+        raise DataError(f"{name} has no operation but inputs", _REMEDY)
     figures = [nodes[key][1] for key in kept]
     edges = [(kept[a], kept[b]) for a, b in pairs if a in kept and b in kept]
     order = depth_first_order(len(kept), edges, name)
@@ -103,19 +103,19 @@ def profile_problem(chain: ProfileChain, speeds: tuple[float, ...], bytes_per_s:
 def _operation(line: str, place: str) -> tuple[str, tuple[str, dict[str, float]]]:
     parts = line.strip().split(" -- ")
     if len(parts) < 3:
-        raise DataError(f"{place} is not 'NODE -- OPERATION -- FIGURES'; {_REMEDY}")
+        raise DataError(f"{place} is not 'NODE -- OPERATION -- FIGURES'", _REMEDY)
     # an operation's own text may have the separator in it
     entries = dict(entry.split("=", 1) for entry in _figures(parts).split(", ") if "=" in entry)
     missing = [key for key in _KEYS if key not in entries]
     if missing:
-        raise DataError(f"{place} lacks {', '.join(missing)}; {_REMEDY}")
+        raise DataError(f"{place} lacks {', '.join(missing)}", _REMEDY)
     try:
         figures = {key: float(entries[key]) for key in _KEYS}
     except ValueError as fault:
-        raise DataError(f"{place} has a figure that is no number, {fault}; {_REMEDY}") from fault
+        raise DataError(f"{place} has a figure that is no number, {fault}", _REMEDY) from fault
     wrong = [f"{key}={number:g}" for key, number in figures.items() if not (number >= 0 and math.isfinite(number))]
     if wrong:
-        raise DataError(f"{place} has {', '.join(wrong)}; give finite numbers of at least 0")
+        raise DataError(f"{place} has {', '.join(wrong)}", "give finite numbers of at least 0")
     return parts[0], (parts[1], figures)
 
 
@@ -126,5 +126,5 @@ def _figures(parts: list[str]) -> str:
 def _edge(line: str, place: str) -> tuple[str, str]:
     parts = line.strip().split(" -- ")
     if len(parts) != 2:
-        raise DataError(f"{place} is not an edge 'NODE -- NODE'; {_REMEDY}")
+        raise DataError(f"{place} is not an edge 'NODE -- NODE'", _REMEDY)
     return parts[0], parts[1]

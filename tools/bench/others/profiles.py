@@ -72,7 +72,7 @@ def files_in(folder: pathlib.Path) -> list[pathlib.Path]:
     if not paths:
         address = "https://github.com/msr-fiddle/pipedream"
         raise DataError(
-            f"{folder} has no profiles NETWORK/graph.txt; fetch them with git clone {address} {FOLDER}, or name another --folder"
+            f"{folder} has no profiles NETWORK/graph.txt", f"fetch them with git clone {address} {FOLDER}, or name another --folder"
         )
     return paths
 

@@ -50,5 +50,5 @@ class FoldChoice:
         for split in drawn:
             if leaks(split, usable):
                 wrong = f"fold {split.fold} of {split.folds}: {leak_line(split, usable)}"
-                raise DataError(f"{wrong}; leave out one of the rows in {usable.path}, or write one participant in both")
+                raise DataError(wrong, f"leave out one of the rows in {usable.path}, or write one participant in both")
         return drawn

@@ -125,7 +125,7 @@ class Participants:
             examples = ", ".join(f"{scan.key} ({'no label' if scan.label is None else repr(scan.label)})" for scan in bad[:5])
             known = ", ".join(map(repr, self.classes)) or "none"
             wrong = f"{self.path}: {len(bad)} of {len(self.scans)} scans have no label among the classes {known}, such as {examples}"
-            raise DataError(f"{wrong}; write the labels, or read the table without them")
+            raise DataError(wrong, "write the labels, or read the table without them")
         return np.array([number[scan.label] for scan in self.scans if scan.label is not None], np.int64)
 
     def part(self, participants: Iterable[str]) -> Participants:

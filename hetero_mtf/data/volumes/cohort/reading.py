@@ -143,7 +143,7 @@ def _check_columns(table: TsvTable, label: str, labelled: bool) -> None:
         wrong = f"{table.path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}: it has {_listed(table)}"
         paths = f", each scan's file from {table.path.parent} on in {PATH!r}" if PATH in missing else ""
         named = ", or name the labels' column with --label (label=...)" if label in missing else ""
-        raise DataError(f"{wrong}; add what is missing{paths}{named}")
+        raise DataError(wrong, f"add what is missing{paths}{named}")
 
 
 def _session_column(table: TsvTable) -> str:
@@ -157,7 +157,7 @@ def _centre_column(table: TsvTable, wanted: str | None, label: str) -> str | Non
     """Return the name of the column that sites are read from, None where there is none, or they are what is to be predicted."""
     if wanted is not None and wanted not in table.columns:
         raise DataError(
-            f"{table.path} lacks the column {wanted!r}: it has {_listed(table)}; name the column of sites with --site (centre=...)"
+            f"{table.path} lacks the column {wanted!r}: it has {_listed(table)}", "name the column of sites with --site (centre=...)"
         )
     return wanted if wanted is not None else next((name for name in CENTRES if name in table.columns and name != label), None)
 

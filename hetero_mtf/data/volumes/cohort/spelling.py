@@ -98,7 +98,7 @@ def check_ids(ids: object) -> None:
         If it is none of `IDS`.
     """
     if ids not in IDS:
-        raise DataError(f"ids is {value_text(ids)}; give {' or '.join(map(repr, IDS))}")
+        raise DataError(f"ids is {value_text(ids)}", f"give {' or '.join(map(repr, IDS))}")
 
 
 def _bare(text: str) -> str:

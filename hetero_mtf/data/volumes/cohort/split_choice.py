@@ -52,7 +52,7 @@ class SplitChoice:
         if self.folds is None and not (0 < test < 1 and 0 <= validation < 1 - test):
             faults.append(f"a test part of {test:g} and a validation part of {validation:g} leave nobody to train on or to test on")
         if faults:
-            raise DataError(f"the split cannot be drawn: {'; '.join(faults)}; see hetero-mtf train --help")
+            raise DataError(f"the split cannot be drawn: {'; '.join(faults)}", "see hetero-mtf train --help")
 
     @property
     def is_there(self) -> bool:
@@ -99,7 +99,7 @@ class SplitChoice:
             return examine_split(self.file, participants, usable)[0].within(usable.ids)
         drawn = self._drawn(usable)
         if leaks(drawn, usable):
-            raise DataError(f"{leak_line(drawn, usable)}; leave out one of the rows in {usable.path}, or write one participant in both")
+            raise DataError(f"{leak_line(drawn, usable)}", f"leave out one of the rows in {usable.path}, or write one participant in both")
         if self.file is not None:
             drawn.save(self.file)
         return drawn

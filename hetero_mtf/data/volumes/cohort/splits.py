@@ -125,7 +125,7 @@ def k_fold_splits(participants: Participants, folds: int = 5, validation: float 
     from sklearn.model_selection import StratifiedKFold
 
     if folds < 2:
-        raise DataError(f"{folds} folds are too few: one is tested on and another trained on; ask for 2 at least")
+        raise DataError(f"{folds} folds are too few: one is tested on and another trained on", "ask for 2 at least")
     _check_fractions(1.0 / folds, validation)
     strata = _strata(participants)
     least = 4 if validation and folds == 2 else folds  # a fold of 2 leaves 2 of 4, one for each part
@@ -176,10 +176,10 @@ def _ids(strata: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 def _check_fractions(test: float, validation: float) -> None:
     if not (0.0 < test < 1.0 and 0.0 <= validation < 1.0 and test + validation < 1.0):
         wrong = f"a test part of {test:g} and a validation part of {validation:g} leave nothing to train on or nothing to test on"
-        raise DataError(f"{wrong}; give parts above 0, such as 0.2, that are below 1 together")
+        raise DataError(wrong, "give parts above 0, such as 0.2, that are below 1 together")
 
 
 def _check_counts(strata: Mapping[str, Sequence[str]], needed: int, why: str) -> None:
     few = [f"class {label!r} has {len(members)}" for label, members in strata.items() if len(members) < needed]
     if few or not strata:
-        raise DataError(f"too few participants for {why} of each class: {', '.join(few) or 'no class'}; add some, or ask for fewer parts")
+        raise DataError(f"too few participants for {why} of each class: {', '.join(few) or 'no class'}", "add some, or ask for fewer parts")

@@ -80,7 +80,7 @@ def read_table(path: str | os.PathLike[str]) -> TsvTable:
     _check_tabs(source, text)
     lines = _lines(source, text)
     if not lines:
-        raise DataError(f"{source} is empty; write a header line and one line a scan, with tabs between the cells")
+        raise DataError(f"{source} is empty", "write a header line and one line a scan, with tabs between the cells")
     columns = _columns(source, lines[0][1])
     faults, rows = [], []
     for line, cells in lines[1:]:
@@ -92,9 +92,9 @@ def read_table(path: str | os.PathLike[str]) -> TsvTable:
     if not rows and len(faults) > 1:
         wrong = f"{source}: none of its {len(faults)} rows has as many cells as the header, {len(columns)}"
         example = f"such as line {lines[1][0]} with {len(lines[1][1])}"
-        raise DataError(f"{wrong}, {example}; name every column, and put one tab between two cells")
+        raise DataError(f"{wrong}, {example}", "name every column, and put one tab between two cells")
     if not rows and not faults:
-        raise DataError(f"{source} has a header and no rows; write one line a scan")
+        raise DataError(f"{source} has a header and no rows", "write one line a scan")
     return TsvTable(source, columns, tuple(rows), tuple(faults))
 
 
@@ -114,23 +114,23 @@ def _text(source: pathlib.Path) -> str:
         with open(source, "rb") as file:
             content = file.read(MAX_TABLE_BYTES + 1)
     except OSError as fault:
-        raise DataError(f"cannot read {source}: {fault.strerror or fault}; check the path of the table") from fault
+        raise DataError(f"cannot read {source}: {fault.strerror or fault}", "check the path of the table") from fault
     if len(content) > MAX_TABLE_BYTES:
-        raise DataError(f"{source} has more than {bytes_text(MAX_TABLE_BYTES)}, too much for a table; check the path")
+        raise DataError(f"{source} has more than {bytes_text(MAX_TABLE_BYTES)}, too much for a table", "check the path")
     if b"\0" in content:
-        raise DataError(f"{source} holds zero bytes, so it is not UTF-8 text; {remedy}")
+        raise DataError(f"{source} holds zero bytes, so it is not UTF-8 text", remedy)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = content[: fault.start].count(b"\n") + 1
-        raise DataError(f"{source} is not UTF-8 text: line {line} has the byte {content[fault.start]:#x}; {remedy}") from fault
+        raise DataError(f"{source} is not UTF-8 text: line {line} has the byte {content[fault.start]:#x}", remedy) from fault
 
 
 def _check_tabs(source: pathlib.Path, text: str) -> None:
     """Refuse a table with other marks than tabs; before quotes are read, which stand elsewhere where cells are not what they seem."""
     header = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if "\t" not in header and any(mark in header for mark in _OTHER_MARKS):
-        raise DataError(f"{source} has the header {value_text(header)}, without tabs; save the table with tabs between the cells")
+        raise DataError(f"{source} has the header {value_text(header)}, without tabs", "save the table with tabs between the cells")
 
 
 def _lines(source: pathlib.Path, text: str) -> Sequence[tuple[int, list[str]]]:
@@ -144,7 +144,7 @@ def _lines(source: pathlib.Path, text: str) -> Sequence[tuple[int, list[str]]]:
             line = reader.line_num + 1
     except csv.Error as fault:
         wrong = f"{source} cannot be read from line {line} on ({fault})"
-        raise DataError(f"{wrong}; close every double quote, and double those within a quoted cell") from fault
+        raise DataError(wrong, "close every double quote, and double those within a quoted cell") from fault
     return numbered_lines
 
 
@@ -155,5 +155,5 @@ def _columns(source: pathlib.Path, cells: Sequence[str]) -> tuple[str, ...]:
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         wrong = f"{source} names the column{'s' if len(twice) > 1 else ''} {', '.join(map(value_text, twice))} twice"
-        raise DataError(f"{wrong}; give each its own name")
+        raise DataError(wrong, "give each its own name")
     return tuple(columns)

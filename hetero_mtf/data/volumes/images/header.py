@@ -75,7 +75,7 @@ def parse_header(path: pathlib.Path, head: bytes, room: int) -> NiftiHeader | No
     if length not in _CLASSES:
         return None
     if len(head) < length:
-        raise DataError(f"{path} is cut off within its header, after {len(head)} of {length} bytes; {AGAIN}")
+        raise DataError(f"{path} is cut off within its header, after {len(head)} of {length} bytes", f"{AGAIN}")
     fields = _CLASSES[length](head[:length], order, check=False)
     pixdim = np.array(fields["pixdim"], np.float64)
     notes: list[str] = []
@@ -104,14 +104,14 @@ def _length_and_order(head: bytes) -> tuple[int, str]:
 def _shape(path: pathlib.Path, fields: Any, notes: list[str]) -> tuple[int, ...]:
     count = int(fields["dim"][0])
     if not 1 <= count <= 7:
-        raise DataError(f"{path} has {count} dimensions in its header (dim[0]), and NIfTI has 1 to 7; {AGAIN}")
+        raise DataError(f"{path} has {count} dimensions in its header (dim[0]), and NIfTI has 1 to 7", f"{AGAIN}")
     for axis in range(4, count + 1):
         if fields["dim"][axis] == 0:  # unset, which NIfTI's own library takes as 1 too
             fields["dim"][axis] = 1
             notes.append(f"dim[{axis}] of the header is 0: taken as 1")
     shape = tuple(int(size) for size in fields["dim"][1 : count + 1])
     if min(shape) < 1:
-        raise DataError(f"{path} has the shape {by(shape)}, without voxels; {AGAIN}")
+        raise DataError(f"{path} has the shape {by(shape)}, without voxels", f"{AGAIN}")
     return shape
 
 
@@ -119,10 +119,10 @@ def _dtype(path: pathlib.Path, fields: Any, notes: list[str]) -> np.dtype[Any]:
     code = int(fields["datatype"])
     dtype = data_type_codes.dtype[code] if code in data_type_codes.value_set() else np.dtype("V0")
     if not dtype.itemsize:
-        raise DataError(f"{path} holds values of the datatype code {code}, which are not read; convert it to int16 or float32")
+        raise DataError(f"{path} holds values of the datatype code {code}, which are not read", "convert it to int16 or float32")
     if dtype.kind not in "biuf":
         what = {"c": "complex numbers", "V": "colours, or other records,"}.get(dtype.kind, f"values of type {dtype}")
-        raise DataError(f"{path} holds {what} and not one real number a voxel; convert it to a grey volume")
+        raise DataError(f"{path} holds {what} and not one real number a voxel", "convert it to a grey volume")
     if (bits := int(fields["bitpix"])) != 8 * dtype.itemsize:
         notes.append(f"bitpix of the header is {bits}, and {dtype} has {8 * dtype.itemsize}: {dtype} taken")
     return np.dtype(dtype).newbyteorder(fields.endianness)
@@ -135,13 +135,13 @@ def _start_byte(path: pathlib.Path, fields: Any, head: bytes, room: int, notes: 
     if magic != fields.single_magic and not (magic == fields.pair_magic and offset >= least and len(head) > least):
         kind = content_kind(head)
         what = f"is {kind.text}" if kind.text else f"has the magic {magic!r} in its header where NIfTI has {fields.single_magic!r}"
-        raise DataError(f"{path} {what}; {kind.remedy or AGAIN}")
+        raise DataError(f"{path} {what}", f"{kind.remedy or AGAIN}")
     if magic == fields.pair_magic:
         notes.append(f"magic of the header is {magic.decode()}, of a pair of files: voxels taken from this one, where it says")
     if not offset.is_integer():
-        raise DataError(f"{path} has voxels from byte {offset:g} on by its header (vox_offset), no whole number; {AGAIN}")
+        raise DataError(f"{path} has voxels from byte {offset:g} on by its header (vox_offset), no whole number", f"{AGAIN}")
     if offset > room:
-        raise DataError(f"{path} has voxels from byte {offset:.0f} on by its header (vox_offset), beyond its end; {AGAIN}")
+        raise DataError(f"{path} has voxels from byte {offset:.0f} on by its header (vox_offset), beyond its end", f"{AGAIN}")
     if offset < least:  # "equivalent to 352", says NIfTI's definition; read from byte 0, the header would be voxels
         notes.append(f"vox_offset of the header is {offset:g}: taken as {least}")
         fields["vox_offset"] = least
@@ -156,7 +156,7 @@ def _scaling(path: pathlib.Path, fields: Any, notes: list[str]) -> tuple[float, 
         return 1.0, 0.0
     if not math.isfinite(intercept):
         wrong = f"{path} is not a sound NIfTI file: its intercept (scl_inter) is {intercept:g}, with the slope (scl_slope) {slope:g}"
-        raise DataError(f"{wrong}; set scl_inter to 0 in its header, or convert it again")
+        raise DataError(wrong, "set scl_inter to 0 in its header, or convert it again")
     return slope, intercept
 
 

@@ -35,11 +35,11 @@ def without_nan(values: Array, nan_share: float, what: str, beyond: int = 0) -> 
         kinds = "values beyond float32 (3.4e38)" if beyond == bad else kinds
         wrong = f"{what} has {kinds} in {bad} of {values.size} voxels ({share:.1%}, allowed are {nan_share:.1%})"
         remedy = "scale them down" if beyond == bad else "convert it again"
-        raise DataError(f"{wrong}; {remedy}, or allow more with --nan-share (nan_share=...) where they stand for background")
+        raise DataError(wrong, f"{remedy}, or allow more with --nan-share (nan_share=...) where they stand for background")
     if bad:
         values = np.where(finite, values, np.float32(0))
     if values.min() == values.max():
-        raise DataError(f"{what} has the value {values.flat[0]:g} everywhere, there is no picture in it; convert it again")
+        raise DataError(f"{what} has the value {values.flat[0]:g} everywhere, there is no picture in it", "convert it again")
     return values, (f"set {bad} NaN or infinite voxels to 0 ({share:.2%})",) if bad else ()
 
 
@@ -102,11 +102,11 @@ def normalised(values: Array, inside: Array, masked: bool, normalisation: str, w
     """
     counted = values[inside].astype(np.float64)
     if not counted.size:
-        raise DataError(f"{what} has no voxel within its mask and the wanted shape; correct the mask, or take a larger shape or spacing")
+        raise DataError(f"{what} has no voxel within its mask and the wanted shape", "correct the mask, or take a larger shape or spacing")
     low, scale = _low_and_scale(counted, normalisation)
     if not scale > 0 or not np.isfinite(scale):
         remedy = "use another normalisation or mask, or a larger shape"
-        raise DataError(f"{what} cannot be normalised by {normalisation}, its voxels that count differ by {scale:g}; {remedy}")
+        raise DataError(f"{what} cannot be normalised by {normalisation}, its voxels that count differ by {scale:g}", remedy)
     rest = 0.0 if masked else (counted.min() - low) / scale
     scaled = np.full(values.shape, rest, np.float32)
     scaled[inside] = (counted - low) / scale

@@ -58,7 +58,7 @@ def affine_of(path: pathlib.Path, header: NiftiHeader) -> tuple[Array, list[str]
     if not usable:
         faults = [f"{form.fault} in its {form.name}" if len(forms) > 1 else form.fault for form in forms]
         remedies = [form.remedy for form in forms]
-        raise DataError(f"{path} has {' and '.join(faults)}; {' or '.join(remedies)}")
+        raise DataError(f"{path} has {' and '.join(faults)}", f"{' or '.join(remedies)}")
     notes = list(usable[0].notes)
     for form in forms:
         if form.fault:

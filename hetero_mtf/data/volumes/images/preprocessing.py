@@ -118,7 +118,7 @@ class Preprocessing:
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(document, Mapping) or set(document) != set(names):
             entries = sorted(map(str, document)) if isinstance(document, Mapping) else value_text(document)
-            raise DataError(f"the stored preprocessing has {entries} and not the entries {', '.join(names)}; train again")
+            raise DataError(f"the stored preprocessing has {entries} and not the entries {', '.join(names)}", "train again")
         listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
         return cls(**listed)
 

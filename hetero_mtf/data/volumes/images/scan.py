@@ -63,7 +63,7 @@ def read_scan(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os
     fit = fit_grid(values.shape, volume.affine, steps)
     if fit.extent.min() < LEAST_EXTENT:
         spans = " x ".join(f"{voxels:.2g}" for voxels in fit.extent)
-        raise DataError(f"{source} spans {spans} voxels of the wanted spacing; correct the voxel sizes in its header, or the spacing")
+        raise DataError(f"{source} spans {spans} voxels of the wanted spacing", "correct the voxel sizes in its header, or the spacing")
     result = fitted(values, fit, steps.interpolation)
     inside = np.isfinite(result)
     kept = _mask(source, values, volume.affine, steps, mask)
@@ -82,11 +82,11 @@ def _mask(source: pathlib.Path, values: Array, affine: Array, steps: Preprocessi
     if steps.mask == "otsu":
         return head(values)
     if path is None:
-        raise DataError(f"{source} has no mask, and masks are to come from the table; fill in its column mask, or use another mask")
+        raise DataError(f"{source} has no mask, and masks are to come from the table", "fill in its column mask, or use another mask")
     mask = read_nifti(pathlib.Path(path), several=_ONE_MASK)
     on = (np.nan_to_num(mask.values) != 0).astype(np.float32)
     if not on.any():
-        raise DataError(f"{path} is 0 everywhere, a mask of nothing; make the mask of {source} again")
+        raise DataError(f"{path} is 0 everywhere, a mask of nothing", f"make the mask of {source} again")
     if on.shape != values.shape or not np.allclose(mask.affine, affine, atol=1e-3):
         moved = processing.resample_from_to(nibabel.Nifti1Image(on, mask.affine), (values.shape, affine), order=0)
         on = np.asarray(moved.dataobj, np.float32)
@@ -138,7 +138,7 @@ def to_scan_space(values: Array, affine: Array, path: str | os.PathLike[str], in
         If the scan's header cannot be read, or the values are no volume.
     """
     if np.ndim(values) != 3:
-        raise DataError(f"values of shape {np.shape(values)} are no volume; hand over an array of shape (D, H, W)")
+        raise DataError(f"values of shape {np.shape(values)} are no volume", "hand over an array of shape (D, H, W)")
     shape, own_affine, header = read_grid(pathlib.Path(path))
     image = nibabel.Nifti1Image(np.asarray(values, np.float32), affine)
     moved = processing.resample_from_to(image, (shape, own_affine), order=1)

@@ -49,7 +49,7 @@ def _faster(costs: Costs, best: Plan, options: PipelineOptions, gains: GainsForS
     try:
         late = late_plan(MicrobatchCosts(costs.profile, costs), options)
     except (NothingToSplitError, PlanError) as fault:
-        return beside(best, Alternative(options.schedule, None, str(fault).split(";")[0]))
+        return beside(best, Alternative(options.schedule, None, fault.reason))
     assert late.predicted is not None and best.predicted is not None
     late_s, best_s = late.predicted.step_s, best.predicted.step_s
     is_faster = gains(costs, late_s, best_s) if best.strategy == "single" else late_s < best_s

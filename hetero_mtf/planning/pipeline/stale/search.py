@@ -81,14 +81,14 @@ def best_late_pipeline(
     for count in counts:
         faults = execution.faults(costs.profile.batch_size, count)
         if faults and stages is not None:
-            raise PlanError(f"the pipeline: {'; '.join(map(str, faults))}; correct them")
+            raise PlanError(f"the pipeline: {'; '.join(map(str, faults))}", "correct them")
         predicted = None if faults else search.best(count)
         if predicted is not None and (best is None or predicted.prediction.step_s < best.prediction.step_s):
             best = predicted
     if best is None:
-        raise PlanError(f"no pipeline of schedule {execution.schedule} fits into memory; use smaller batches or more devices")
+        raise PlanError(f"no pipeline of schedule {execution.schedule} fits into memory", "use smaller batches or more devices")
     if best.prediction.step_s >= below_s:
-        raise NothingToSplitError(f"a pipeline takes {seconds_text(best.prediction.step_s)}/step; use another strategy")
+        raise NothingToSplitError(f"a pipeline takes {seconds_text(best.prediction.step_s)}/step", "use another strategy")
     return best
 
 
@@ -103,7 +103,7 @@ class _Search:
         self.devices = sorted(usable, key=lambda device: costs.full_batch.alone_s[device])[:MOST_DEVICES]
         if len(self.chain) < 2 or len(self.devices) < 2:
             lack = f"the network has {len(self.chain)} blocks and the cluster {len(self.devices)} devices"
-            raise NothingToSplitError(f"{lack}, and a pipeline needs two of each; use strategy filters or batch")
+            raise NothingToSplitError(f"{lack}, and a pipeline needs two of each", "use strategy filters or batch")
         self.together = GroupStages(self.at, execution.microbatches)
         several = groups and len(self.devices) <= ALL_GROUPS_UP_TO
         sizes = range(1, len(self.devices) if several else 2)

@@ -148,7 +148,7 @@ def refused(model: Any, reason: str) -> UnsupportedError:
     own = f"{own} of its own" if own else "layers that update metrics"
     wrong = f"{type(model).__name__} has {own}, which cannot be followed on symbolic tensors ({reason})"
     remedy = "write it as one forward pass, one loss, tape.gradient by all trainable weights and optimizer.apply_gradients"
-    return UnsupportedError(f"{wrong}; {remedy}, or train this model by Keras alone")
+    return UnsupportedError(wrong, f"{remedy}, or train this model by Keras alone")
 
 
 def _said(fault: Exception) -> str:

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.calibration.alone import accompanied, heaviest, process_of, sample_alone
@@ -118,8 +119,6 @@ def _warn_of_spread(target: MeasurementTarget, curves: Sequence[Curve]) -> None:
 
 def _read_optimizer(optimizer: Any, graph: LayerGraph) -> tuple[UpdateRule, str]:
     """Return the update rule of an optimizer, SGD with momentum for None, and its name."""
-    import keras
-
     rule, settings = read_optimizer(
         keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype, graph.has_one_variable_dtype
     )
@@ -265,8 +264,6 @@ def _now() -> datetime.datetime:
 
 def versions() -> dict[str, str]:
     """Return the versions of the programs that a step's time depends on, by name."""
-    import keras
-
     # the modules' own numbers: keras-nightly and tensorflow-cpu are distributions of other names with the same modules
     modules = {"tensorflow": tf.__version__, "keras": keras.__version__}
     return {"python": platform.python_version(), **modules, "mesh-tensorflow": importlib.metadata.version("mesh-tensorflow")}

@@ -20,6 +20,7 @@ import click
 
 from hetero_mtf import __version__
 from hetero_mtf.commands.process.interruption import Interrupted, terminable
+from hetero_mtf.devices import environment
 from hetero_mtf.errors import ConfigError, HeteroError, ReportError, UnsupportedModelError
 
 NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
@@ -90,7 +91,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
+        environment.set_default(name, value)
     options = Options()
     try:
         with warnings.catch_warnings(), _log_shown():

@@ -14,6 +14,7 @@ from hetero_mtf.commands.options.callbacks import CallbackOptions, callback_opti
 from hetero_mtf.commands.options.config_file import HEADER, config_option
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.objective import objective_options
+from hetero_mtf.commands.options.pipeline import allow_stale_option
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.typed import refuse_unused
 from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     default="auto",
     help="How to plan where there is no --plan.",
 )
-@click.option("--allow-stale", is_flag=True, help="Let auto take a pipeline that is not synchronous: its gradients are late.")
+@allow_stale_option
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the plan's, or {SIZES}]")
 @shared.collective_option

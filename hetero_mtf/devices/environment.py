@@ -1,9 +1,10 @@
-"""The environment of this process: the one place that reads it, and the one variable that is set in it."""
+"""The environment of this process: the one place that reads it, and sets anything in it."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import sys
 from collections.abc import Mapping, Sequence
 
 import hetero_mtf
@@ -14,6 +15,32 @@ _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 def variables() -> Mapping[str, str]:
     """Return a copy of this process's environment variables."""
     return dict(os.environ)
+
+
+def set_default(name: str, value: str) -> None:
+    """Set a variable of this process's environment, and of its children's, unless it is set."""
+    os.environ.setdefault(name, value)
+
+
+def user_caches(variables: Mapping[str, str]) -> pathlib.Path | None:
+    """Return the user's folder for caches of this project, None where the environment names neither one nor a home.
+
+    Parameters
+    ----------
+    variables : environment variables: `XDG_CACHE_HOME`, else `HOME`; `LOCALAPPDATA` on Windows.
+
+    References
+    ----------
+    XDG Base Directory Specification, 0.8.
+    """
+    home = variables.get("HOME")
+    if sys.platform == "win32":
+        caches = variables.get("LOCALAPPDATA")
+    elif sys.platform == "darwin":
+        caches = home and f"{home}/Library/Caches"
+    else:
+        caches = variables.get("XDG_CACHE_HOME") or (home and f"{home}/.cache")
+    return pathlib.Path(caches) / "hetero_mtf" if caches else None
 
 
 def bypass_proxy(hosts: Sequence[str]) -> None:

@@ -198,7 +198,7 @@ def make_layer(name: str, kind: str, attributes: Mapping[str, Any], inputs: Sequ
         attributes = described.settled(attributes, shapes)
         output = described.output_shape(attributes, shapes)
     except UnsupportedError as fault:
-        raise UnsupportedError(f"layer {name}: {fault}") from fault
+        raise UnsupportedError(f"layer {name}: {fault.reason}", fault.remedy) from fault
     if min(output) < 1:
         raise UnsupportedError(f"layer {name} ({kind}) would have the output shape {output}", f"its input {shapes[0]} is too small")
     variables = described.variables(attributes, shapes)

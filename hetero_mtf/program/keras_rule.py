@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -56,8 +57,6 @@ class KerasSteps:
     """
 
     def __init__(self, optimizer: Any) -> None:
-        import keras
-
         self.optimizer = optimizer
         self.name = type(optimizer).__name__
         self.every = optimizer.gradient_accumulation_steps or 1
@@ -70,8 +69,6 @@ class KerasSteps:
     @property
     def needs_full_variable(self) -> bool:
         """Whether an update needs the whole variable."""
-        import keras
-
         return self.name.lower() not in ELEMENTWISE or getattr(keras.optimizers, self.name, None) is not type(self.optimizer)
 
     @functools.cached_property
@@ -100,8 +97,6 @@ class KerasSteps:
         value : the variable's value.
         live : the Keras variable, for its name; None where there is none.
         """
-        import keras
-
         variable = keras.Variable(value, dtype=str(value.dtype))
         slots = self._slots_of(self._of_variables([_named(variable, live)]), 1)
         arrays = {name: np.array(slot) for name, slot in slots.items() if slot is not None}
@@ -142,8 +137,6 @@ class KerasSteps:
         constraint : what the variable is projected by at the end; None for nothing.
         square : what is taken for the square of the gradient; None for its square.
         """
-        import keras
-
         value, gradient, *kept = values
         optimizer, variable, slots = self._built(tuple(value.shape), value.dtype.name, live)
         applies, overwrites = scalars["applies"] > 0.5, scalars["overwrites"] > 0.5
@@ -174,8 +167,6 @@ class KerasSteps:
         They are made small, with a prime for each extent, which tells which extent of the variable an extent of a slot is; then they
         are given their shapes. Their values are not used.
         """
-        import keras
-
         small = _PRIMES[: len(shape)]
         extents = dict(zip(small, shape))
         with tf.init_scope(), tf.device("/CPU:0"):
@@ -212,8 +203,6 @@ def optimizer_config(optimizer: Any) -> dict[str, Any]:
     NotImplementedError, TypeError, ValueError
         If it does not say its other options.
     """
-    import keras
-
     rate = rate_of(optimizer)
     if rate is None or isinstance(rate, (float, keras.Variable)):
         return dict(optimizer.get_config())
@@ -234,8 +223,6 @@ def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:
     optimizer : keras.optimizers.Optimizer, built.
     count : number of the variables that it updates.
     """
-    import keras
-
     slots: dict[str, list[Any]] = {}
     for attribute, value in vars(optimizer).items():
         name = attribute.lstrip("_")

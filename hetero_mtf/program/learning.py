@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.graph.records import Layer
@@ -82,8 +83,6 @@ def _penalty_of(value: Tensor, factor: float, option: str) -> Tensor:
 
 def _applied_factor(option: str, factor: float, dtype: tf.DType) -> tf.Tensor:
     """Return the factor that the installed Keras multiplies by: newer versions take it through float32, older ones do not."""
-    import keras
-
     kind = {"l1": keras.regularizers.L1, "l2": keras.regularizers.L2}[option]
     try:
         return kind(factor)(tf.ones((), dtype))

@@ -16,6 +16,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
@@ -85,8 +86,6 @@ def scaled_optimizer(optimizer: Any, model: Any) -> Any:
     optimizer : keras.optimizers.Optimizer, or its name.
     model : keras.Model, or anything without a policy.
     """
-    import keras
-
     policy = getattr(getattr(model, "dtype_policy", None), "name", None)
     if policy != SCALED_POLICY or isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return optimizer

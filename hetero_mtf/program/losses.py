@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.errors import DataError, UnsupportedError
@@ -45,8 +46,6 @@ def read_loss(loss: Any) -> Any:
     UnsupportedError
         If it is none of these.
     """
-    import keras
-
     try:
         keras_loss = keras.losses.get(loss) if isinstance(loss, str) else loss
     except ValueError as fault:
@@ -60,8 +59,6 @@ def read_loss(loss: Any) -> Any:
 
 def _loss_of_function(function: Any) -> Any:
     """Return the Keras loss object of a loss function: the class of one of `keras.losses`, or one around a function of the user's own."""
-    import keras
-
     for name in SAMPLEWISE_LOSSES:
         loss = getattr(keras.losses, name)
         own = next((f for f in vars(keras.losses).values() if f is function), None)
@@ -78,8 +75,6 @@ def is_samplewise(loss: Any) -> bool:
     ----------
     loss : keras.losses.Loss.
     """
-    import keras
-
     name = type(loss).__name__
     if getattr(loss, OF_MASKED, False) or name not in SAMPLEWISE_LOSSES or loss.reduction not in REDUCTIONS:
         return False
@@ -189,8 +184,6 @@ def _with_mask(value: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
 
 
 def _activated(activation: str, value: tf.Tensor) -> tf.Tensor:
-    import keras
-
     return value if activation == "linear" else keras.activations.get(activation)(value)
 
 

@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import keras
+
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure, leaves_of
@@ -92,8 +94,6 @@ def timed_objective(objective: Objective) -> Objective:
     ----------
     objective : what is trained by.
     """
-    import keras
-
     return tuple(
         part if part is None or is_samplewise(part.loss) else dataclasses.replace(part, loss=keras.losses.MeanSquaredError())
         for part in objective

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import keras
 import numpy as np
 
 from hetero_mtf.errors import UnsupportedError
@@ -27,8 +28,6 @@ def keras_optimizer(optimizer: Any) -> Any:
     UnsupportedError
         If it is none.
     """
-    import keras
-
     try:
         return keras.optimizers.get(optimizer)
     except (ValueError, TypeError) as fault:
@@ -49,8 +48,6 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
     UnsupportedError
         If it is none, or one of several optimizers, or the installed TensorFlow or Keras is too old.
     """
-    import keras
-
     check_frameworks()
     given = keras_optimizer(optimizer)
     if isinstance(given, keras.optimizers.LossScaleOptimizer):
@@ -72,8 +69,6 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
 
 def _several(optimizer: Any, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
     """Return the rule of a MultiOptimizer, and a copy of it."""
-    import keras
-
     if not isinstance(optimizer_map(optimizer), keras.optimizers.OptimizerMap):
         raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function", "give a keras.optimizers.OptimizerMap")
     _, copied = _copied(optimizer)

@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
+
 from hetero_mtf.keras_reading.following import FOLLOWED
 from hetero_mtf.keras_reading.graph_of_calls import TRACED, functional_of
 from hetero_mtf.keras_reading.operations import is_layer, layers_in, named_weights
@@ -29,8 +31,6 @@ def clone(model: Any) -> Any:
     ----------
     model : keras.Model; it is not changed.
     """
-    import keras
-
     if functional_of(model) is None:
         return _in_memory(model)
     copies: dict[int, Any] = {}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import keras
+
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.keras_reading.private_names import Functional, input_structure
 from hetero_mtf.planning.plan.plan import Plan
@@ -144,8 +146,6 @@ class Kept(PlannedOnUse):
 
 def _write_onnx(model: Any, path: str) -> None:
     """Write a Keras model as ONNX, called before on zeros: Keras refuses one that never was."""
-    import keras
-
     inputs = input_structure(model) if isinstance(model, Functional) else model.inputs
     model(keras.tree.map_structure(lambda tensor: keras.ops.zeros((1, *tensor.shape[1:]), tensor.dtype), inputs))
     model.export(path, format="onnx", verbose=False)

@@ -13,6 +13,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import keras
+
 from hetero_mtf.errors import CheckpointError, HeteroError
 from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.records import LayerGraph
@@ -37,8 +39,6 @@ def configuration_of(model: Any) -> dict[str, Any] | None:
     ----------
     model : keras.Model, functional or sequential.
     """
-    import keras
-
     try:
         serialized = keras.saving.serialize_keras_object(model)
         document: dict[str, Any] = _uncompiled(json.loads(json.dumps(serialized, allow_nan=False)))
@@ -144,8 +144,6 @@ def built_model(configuration: Any, path: str) -> tuple[Any, LayerGraph]:
 
 
 def _built(configuration: Mapping[str, Any]) -> tuple[Any, LayerGraph]:
-    import keras
-
     from hetero_mtf.training import residual_weight  # noqa: F401 - registers the project's own layer with Keras
 
     model = keras.saving.deserialize_keras_object(dict(configuration), safe_mode=True)
@@ -228,8 +226,6 @@ def _name(entry: Mapping[str, Any]) -> tuple[str | None, str]:
 
 def _allowed() -> dict[tuple[Any, Any], tuple[Any, ...]]:
     """Return (module, class name) of every object that a configuration may name -> what may be its registered name."""
-    import keras
-
     keras_layers = [("keras.layers", kind) for kind in OWN_KINDS if kind.isidentifier()]
     own = {(_OWN_MODULE, kind.partition(">")[2]): (kind,) for kind in OWN_KINDS if kind.startswith("hetero_mtf>")}
     families = {"initializers": keras.initializers.Initializer, "regularizers": keras.regularizers.Regularizer}
@@ -245,8 +241,6 @@ def _allowed() -> dict[tuple[Any, Any], tuple[Any, ...]]:
 
 def _registered() -> frozenset[str]:
     """Return the names that code outside this project has registered with Keras, which would take them for what they name."""
-    import keras
-
     return frozenset(keras.saving.get_custom_objects()) - OWN_KINDS
 
 

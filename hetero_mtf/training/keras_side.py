@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
@@ -76,8 +78,6 @@ class KerasSide:
     """
 
     def __init__(self, model: Any, graph: LayerGraph, outputs: Structure, metrics: Any = (), function: Any = None) -> None:
-        import keras
-
         self.model = model
         self.graph, self._outputs = graph, outputs
         self._live = _variables(model if function is None else function, graph)
@@ -88,8 +88,6 @@ class KerasSide:
 
     def learning_rate(self, step: int) -> Rates:
         """Return the learning rate of step `step`, from the optimizer's number or schedule; of several optimizers that of each."""
-        import keras
-
         optimizers = self._optimizers
         schedules = keras.optimizers.schedules.LearningRateSchedule
         if any(isinstance(rate_of(optimizer), schedules) for optimizer in optimizers):
@@ -161,8 +159,6 @@ class KerasSide:
 
         They are not copied: TensorFlow gives a variable other memory where it is assigned to and its present value is in use elsewhere.
         """
-        import tensorflow as tf
-
         return {key: np.asarray(tf.convert_to_tensor(variable.value)) for key, variable in {**self._live, **self._slots()}.items()}
 
     def _slots(self) -> dict[str, Any]:
@@ -187,8 +183,6 @@ def masked_predictions(graph: LayerGraph, outputs: Sequence[Any]) -> list[Any]:
     graph : the network.
     outputs : (outputs,) predictions, and behind them the masks of those that carry one.
     """
-    import keras
-
     count = len(graph.outputs)
     predictions = list(outputs[:count])
     masked = [number for number, index in enumerate(graph.outputs) if graph.layers[index].kind == MASKED]
@@ -265,8 +259,6 @@ def _slots_of(optimizers: Sequence[Any], live: Mapping[str, Any]) -> dict[str, A
 
 def _check_metrics(metrics: Any, what: str, outputs: Structure) -> None:
     """Raise unless `metrics` is what Keras takes for `what`; Keras itself raises at the first batch only."""
-    import keras
-
     several = outputs.count > 1
     if not isinstance(metrics, (list, tuple)) and not (several and isinstance(metrics, Mapping)):
         remedy = "give a list with one entry an output, or a dict by their names" if several else "give a list, such as ['accuracy']"

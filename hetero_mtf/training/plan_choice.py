@@ -7,14 +7,16 @@ import datetime
 import hashlib
 import inspect
 import json
-import os
 import pathlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import keras
+
 from hetero_mtf.calibration.calibrate import calibrate, versions
+from hetero_mtf.devices import environment
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan.plan import Plan
@@ -70,13 +72,9 @@ class Choice:
 
 def cache_folder() -> pathlib.Path:
     """Return the folder in which profiles and plans are kept: `HETERO_MTF_CACHE`, or hetero_mtf in the user's folder of caches."""
-    own = os.environ.get(CACHE)
-    if own:
-        return pathlib.Path(own)
-    if sys.platform == "darwin":
-        return pathlib.Path.home() / "Library" / "Caches" / "hetero_mtf"
-    caches = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
-    return pathlib.Path(caches or pathlib.Path.home() / ".cache") / "hetero_mtf"
+    variables = environment.variables()
+    own = variables.get(CACHE)
+    return pathlib.Path(own) if own else environment.user_caches(variables) or pathlib.Path.home() / ".cache" / "hetero_mtf"
 
 
 def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Choice:
@@ -171,8 +169,6 @@ def _described(value: Any, own: bool = False) -> Any:
 
 
 def _is_own_optimizer(value: Any) -> bool:
-    import keras
-
     return isinstance(value, keras.optimizers.Optimizer) and type(value) in vars(keras.optimizers).values()
 
 

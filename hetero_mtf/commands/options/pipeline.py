@@ -31,11 +31,16 @@ _RECOMPUTE = "Pipeline: compute activations again in backward passes, for less m
 _CONVERGENCE = "Pipeline: a picture of the genetic allocator's generations to write; .png, .svg or .pdf.  [makes the allocator genetic]"
 
 
+def allow_stale_option(command: Command) -> Command:
+    """Add --allow-stale."""
+    return click.option("--allow-stale", is_flag=True, help=_ALLOW_STALE)(command)
+
+
 def pipeline_options(command: Command) -> Command:
     """Add --allocator, --microbatches, --stages, --replicas, --schedule, --recompute, --seed, --convergence and --allow-stale."""
     count = click.IntRange(1)
     for option in (
-        click.option("--allow-stale", is_flag=True, help=_ALLOW_STALE),
+        allow_stale_option,
         click.option("--convergence", metavar="FILE", help=_CONVERGENCE),
         click.option("--seed", "allocator_seed", type=click.IntRange(0), help="Pipeline: seed of the genetic allocator.  [default: 0]"),
         click.option("--recompute", is_flag=True, default=None, help=_RECOMPUTE),

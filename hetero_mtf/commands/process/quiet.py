@@ -9,6 +9,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from hetero_mtf.devices import environment
+
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
@@ -20,7 +22,7 @@ def load_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    with _caught(2) if os.environ.get(LEVEL, "0") != "0" else contextlib.nullcontext():
+    with _caught(2) if environment.variables().get(LEVEL, "0") != "0" else contextlib.nullcontext():
         for name in ("tensorflow", "keras"):
             importlib.import_module(name)
 

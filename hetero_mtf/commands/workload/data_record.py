@@ -140,7 +140,7 @@ def load_stored(checkpoint: str | os.PathLike[str], state: State | None = None) 
         fields = read_fields(Stored, document, "", faults, frozenset({"kind", "version", "structure"}))
         stored = Stored(**fields, structure=document.get("structure"))
     except HeteroError as fault:
-        raise CheckpointError(f"{path} cannot be used: {fault}") from fault
+        raise CheckpointError(f"{path} cannot be used: {fault.reason}", fault.remedy) from fault
     if faults:
         raise CheckpointError(f"{path} has {listed(faults)}", f"train again, or take the file that was written with {checkpoint}")
     if stored.dtype not in DTYPES:

@@ -6,12 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from hetero_mtf.commands.options.model import PRECISIONS
 from hetero_mtf.commands.options.objective import Identified, ObjectiveChoice
 from hetero_mtf.commands.workload.plain_configuration import ForeignObject, plain_configuration
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.units import value_text
-
-_PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16", "bfloat16")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +79,8 @@ def read_notes(notes: Mapping[str, Any], path: str) -> RunNotes:
         metrics = []
     if split is not None and not (isinstance(split, float) and 0 < split < 1):
         faults.append(f"validation_split is {value_text(split)}, not a part between 0 and 1")
-    if precision is not None and precision not in _PRECISIONS:
-        faults.append(f"precision is {value_text(precision)}, not one of {', '.join(_PRECISIONS)}")
+    if precision is not None and precision not in PRECISIONS:
+        faults.append(f"precision is {value_text(precision)}, not one of {', '.join(PRECISIONS)}")
     if not isinstance(watched, dict) or not all(_is_watched(value) for value in watched.values()):
         faults.append(f"watched is {value_text(watched)}, not metrics with a best value, a wait and an epoch each")
     loss, chosen = identified(notes.get("loss"), "loss"), tuple(identified(value, "metrics") for value in metrics)

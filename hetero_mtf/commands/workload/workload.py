@@ -19,7 +19,6 @@ from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +151,8 @@ def load_network(
         If it cannot be loaded, has unsupported layers, or has several inputs or outputs.
     """
     network = load_model(model, dict(arguments), precision, seed)
+    from hetero_mtf.keras_reading.layer_graph import layer_graph  # loads Keras, after the data are read and the model's file was found
+
     graph = layer_graph(network)
     if len(graph.inputs) > 1 or len(graph.outputs) > 1:
         counts = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"

@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 
+from hetero_mtf.devices.environment import user_caches
 from hetero_mtf.errors import DataError
 
 _ENTRY = re.compile(r".*(_[0-9a-f]{12}){3}\.(npy|json)", re.DOTALL)  # as `VolumeCache` names them
@@ -25,7 +26,7 @@ def cache_folder(
     Parameters
     ----------
     table : the table of participants.
-    variables : environment variables; XDG_CACHE_HOME and HOME give the user's folder for caches.
+    variables : environment variables, which give the user's folder for caches.
     wanted : a folder the user asked for; nothing else is tried then.
 
     Raises
@@ -58,8 +59,8 @@ def cache_places(
     """
     if wanted is not None:
         return (pathlib.Path(wanted),)
-    home = variables.get("XDG_CACHE_HOME") or (f"{variables['HOME']}/.cache" if variables.get("HOME") else "")
-    return (pathlib.Path(table).parent / BESIDE, *([pathlib.Path(home) / "hetero_mtf" / "volumes"] if home else []))
+    caches = user_caches(variables)
+    return (pathlib.Path(table).parent / BESIDE, *([] if caches is None else [caches / "volumes"]))
 
 
 def kept_files(folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path, ...]:

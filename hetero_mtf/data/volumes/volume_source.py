@@ -16,10 +16,10 @@ from hetero_mtf.data.batch import Batch, cast_batch, check_class_weight, weights
 from hetero_mtf.data.ordered_source import OrderedSource
 from hetero_mtf.data.volumes.augmentation import Augmentation, augmented
 from hetero_mtf.data.volumes.cache import VolumeCache
+from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS
 from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.errors import DataError
 
-WORKERS = 2
 AHEAD = 2  # batches being decoded beside the one that lies ready and the one in use
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import zlib
 from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.operations import elementwise
@@ -34,8 +35,6 @@ class ActivationOps(GeneralOps):
         """Return the function `name` of `keras.activations` with its options, elementwise."""
 
         def function(value: tf.Tensor) -> tf.Tensor:
-            import keras
-
             return getattr(keras.activations, name)(value, **options)
 
         return self.elementwise(x, function)

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -164,8 +165,6 @@ class _Call:
     squared: list[str] = dataclasses.field(default_factory=list)
 
     def __call__(self, p: Processor, *given: tf.Tensor) -> list[tf.Tensor]:
-        import keras
-
         slices, zeros = given[: len(given) - len(self.squared)], given[len(given) - len(self.squared) :]
         count = len(slices) - len(self.names) - len(self.rewritten)
         tensors, values = slices[:count], dict(zip(self.names, slices[count:]))
@@ -227,8 +226,6 @@ class _Call:
 
     def _mask(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the mask of the call's first output, as Keras has it of its first argument and the mask of that."""
-        import keras
-
         args, kwargs = self._arguments(tensors)
         first = args[0] if args else next(iter(kwargs.values()))
         before = keras.tree.map_structure(mask_of, first)
@@ -278,8 +275,6 @@ def _tables(call: LiveCall) -> list[str]:
 
     Rows that all samples share, as those of places, are looked up once, whatever part of the batch there is.
     """
-    import keras
-
     inner = [layer for layer in layers_in(call.operation) if isinstance(layer, keras.layers.Embedding) and layer.built]
     tables = {id(table_of(layer)) for layer in inner if layer.embeddings_regularizer is None and not layer.lora_enabled}
     of_samples: dict[int, bool] = {}
@@ -318,8 +313,6 @@ def _writing_scope() -> Any:
 
     So it is under a gradient tape, which counts every read of a variable, and no assignment to it.
     """
-    import keras
-
     class WritingScope(keras.StatelessScope):  # type: ignore[misc]
         leaves: Mapping[int, tf.Tensor] = {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
@@ -63,8 +64,6 @@ class HeadOps(LayerContext):
         ]
 
         def function(_: Processor, *slices: tf.Tensor) -> list[tf.Tensor]:
-            import keras
-
             q, k, v = (tf.transpose(piece, [0, 1, 3, 2]) for piece in slices)
             if repeats > 1:
                 q = tf.reshape(q, [*q.shape[:2], q.shape[2] * repeats, q.shape[3] // repeats])

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -48,8 +49,6 @@ class ScalingOps(LayerContext):
             statistics = [self._numbers(x, np.asarray(value, np.float32), own) for value in (mean, variance)]
 
         def function(value: tf.Tensor, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-            import keras
-
             narrow = [n if i in kept else 1 for i, n in enumerate(value.shape.as_list())]
             m, v = tf.reshape(m, narrow), tf.reshape(v, narrow)
             deviation = tf.maximum(tf.sqrt(v), tf.cast(keras.config.epsilon(), v.dtype))

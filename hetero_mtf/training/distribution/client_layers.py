@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from hetero_mtf.graph.structure import leaves_of, map_leaves
@@ -35,8 +36,6 @@ def divided(model: Any) -> Divided:
     ----------
     model : keras.Model that is built.
     """
-    import keras
-
     undivided = Divided(model, lambda x: x)
     function = functional_of(model)
     if function is None:
@@ -79,8 +78,6 @@ def _called_again(nodes: Sequence[Any], given: Sequence[Any], outputs: Any) -> A
     given : symbolic tensors that the new inputs stand for.
     outputs : symbolic tensors, packed as outputs.
     """
-    import keras
-
     names = [input_name(symbol) for symbol in given]
     names = [name if names.count(name) == 1 else f"{name}_{at}" for at, name in enumerate(names)]
     inputs = [keras.Input(tuple(symbol.shape[1:]), dtype=symbol.dtype, name=name) for symbol, name in zip(given, names, strict=True)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+
 from hetero_mtf.keras_reading.private_names import inner_layers
 from hetero_mtf.units import list_text
 
@@ -22,8 +24,6 @@ def rows_text(model: Any) -> str:
     ----------
     model : compiled keras.Model.
     """
-    import keras
-
     given = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     optimizers = getattr(given, "optimizers", [given])
     other = [each for each in optimizers if type(each).__name__ in _BY_OCCURRENCE or any(getattr(each, name, None) for name in _CLIPPING)]

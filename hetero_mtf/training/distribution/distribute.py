@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.graph_of_calls import has_open_extents
 from hetero_mtf.keras_reading.layer_graph import layer_graph
@@ -95,8 +97,6 @@ def distribution(model: Any) -> Distribution | None:
 
 
 def _check(model: Any) -> None:
-    import keras
-
     if not isinstance(model, keras.Model):
         raise UnsupportedError(f"{type(model).__name__} is no Keras model", "give a keras.Model, functional or sequential")
     own = [name for name in _LOOPS if not getattr(type(model), name).__module__.startswith("keras.")]

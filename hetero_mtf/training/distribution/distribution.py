@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
+
 from hetero_mtf.data.batch import Batch, check_batch
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
@@ -207,8 +209,6 @@ class Distribution(KerasLoops):
             trainer.rebalancer.steps_ahead, trainer.rebalancer.speaks = (lambda: self._steps_ahead), self._verbose != 0
 
     def _with_first(self, given: Any, callbacks: list[Any]) -> Any:
-        import keras
-
         first = first_callback(self._at_epoch_begin, self._at_epoch_end)
         if not isinstance(given, keras.callbacks.CallbackList):
             return [first, *callbacks]

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
+
 from hetero_mtf.keras_reading.replacements import replaced
 from hetero_mtf.training.distribution.distribute import distribute
 from hetero_mtf.training.distribution.shared_cluster import cluster_of
@@ -33,8 +35,6 @@ def scope(cluster: Any = None, **options: Any) -> Iterator[Any]:
     >>> with hm.scope([1.0, 0.5]):  # doctest: +SKIP
     ...     model = somebody_elses_function()
     """
-    import keras
-
     opened = cluster_of(cluster)
 
     def compiling(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import keras
+
 from hetero_mtf.errors import DataError
 
 _BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
@@ -18,8 +20,6 @@ def first_callback(at_epoch_begin: Callable[[int, Any], None], at_epoch_end: Cal
     at_epoch_begin : is called with the number of an epoch and Keras's params as it begins.
     at_epoch_end : is called after the last batch of an epoch and its validation.
     """
-    import keras
-
     class First(keras.callbacks.Callback):  # type: ignore[misc]
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             at_epoch_begin(epoch, self.params)
@@ -56,8 +56,6 @@ def last_callback(after: After) -> Any:
     ----------
     after : what it calls.
     """
-    import keras
-
     class Last(keras.callbacks.Callback):  # type: ignore[misc]
         def on_train_begin(self, logs: Any = None) -> None:
             after.after_begin()
@@ -95,8 +93,6 @@ def listed(callbacks: Any) -> tuple[Any, ...]:
     DataError
         If one is no callback.
     """
-    import keras
-
     inner = callbacks.callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else callbacks
     each = () if inner is None else tuple(keras.tree.flatten(inner))
     wrong = [callback for callback in each if not hasattr(callback, "set_model")]
@@ -123,8 +119,6 @@ def look_between_batches(callbacks: Sequence[Any]) -> bool:
 
 
 def _looks(callback: Any) -> bool:
-    import keras
-
     if saves_between_batches(callback):
         return True
     base = keras.callbacks.Callback

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+import tensorflow as tf
+
 from hetero_mtf.errors import DataError
 
 
@@ -20,9 +23,6 @@ def arrays_of(data: Any, as_given: bool = False) -> Any:
     DataError
         If it is ragged, or one of `tf.distribute`.
     """
-    import keras
-    import tensorflow as tf
-
     def array(leaf: Any) -> Any:
         if isinstance(leaf, tf.experimental.Optional):
             return None

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import tensorflow as tf
+
 from hetero_mtf.data.batch import Batch
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.loops.own_weights import OwnWeights
@@ -35,8 +37,6 @@ class LoopMetrics(Protocol):
 
 def exhausted() -> tuple[type[BaseException], ...]:
     """Return what iterators of batches raise at their end."""
-    import tensorflow as tf
-
     return StopIteration, tf.errors.OutOfRangeError
 
 
@@ -176,8 +176,6 @@ class KerasLoops:
         return logs
 
     def _predict(self, batches: Sequence[Any]) -> Any:
-        import tensorflow as tf
-
         outputs = []
         for each in batches:
             data = self._given(each)

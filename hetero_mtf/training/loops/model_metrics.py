@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import Structure
@@ -26,9 +28,6 @@ def symbolic_batch(data: Any) -> Any:
     ----------
     data : nested structure of arrays, and None.
     """
-    import keras
-    import tensorflow as tf
-
     def form(array: Any) -> Any:
         return None if array is None else tf.TensorSpec((None, *array.shape[1:]), array.dtype)
 
@@ -53,8 +52,6 @@ class ModelMetrics:
     """
 
     def __init__(self, model: Any, graph: LayerGraph, outputs: Structure, objective: Objective) -> None:
-        import keras
-
         self._model, self._graph, self._outputs, self._objective = model, graph, outputs, objective
         self._own = type(model).compute_metrics is not keras.Model.compute_metrics
         self.needs_outputs = self._own or compile_metrics(model) is not None
@@ -84,8 +81,6 @@ class ModelMetrics:
         step_result : of a step or a test of it; with outputs, where they are needed.
         graph : the network with the extents of this batch; None for that of the trainer.
         """
-        import keras
-
         x, y, sample_weight = data if self.needs_outputs else (None, None, None)
         x = x if self._own else None  # Keras's own does not look at it
         outputs = step_result.outputs if self.needs_outputs else ()
@@ -122,9 +117,6 @@ class ModelMetrics:
         values, leaves : of a batch.
         fixed : whether it takes samples of these shapes alone; else of all.
         """
-        import keras
-        import tensorflow as tf
-
         shapes = [(None, *(leaf.shape[1:] if fixed else (None,) * (leaf.ndim - 1))) if leaf.ndim else () for leaf in leaves]
         specs = [tf.TensorSpec(shape, leaf.dtype) for shape, leaf in zip(shapes, leaves, strict=True)]
 
@@ -135,8 +127,6 @@ class ModelMetrics:
         return tf.function(counted, input_signature=specs)
 
     def _counted(self, x: Any, y: Any, sample_weight: Any, outputs: Sequence[Any], numbers: Any, size: Any) -> dict[str, Any]:
-        import tensorflow as tf
-
         model = self._model
         shown = loss_tracker(model)
         shown.update_state(tf.cast(numbers[0], shown.dtype), sample_weight=size)

@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
+
 from hetero_mtf.data.batch import Batch, add_class_weight, check_batch
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import NotFiniteError
@@ -131,8 +133,6 @@ class TrainerLoops(KerasLoops):
         NotFiniteError
             If the loss of a step was NaN or infinite, and no callback stopped training at the end of the epoch that this step ended.
         """
-        import keras
-
         model, trainer, at = self._model, self._trainer, given.at
         if given.source is not None and at.batch and at.batch == given.batches_per_epoch:
             next(iter(given.source), None)  # the position is the end of an epoch
@@ -170,8 +170,6 @@ class TrainerLoops(KerasLoops):
         tested : what is tested on.
         callbacks, verbose, steps : as for `Trainer.evaluate`.
         """
-        import keras
-
         with self._opened_for(tested, callbacks, verbose, steps) as options:
             logs: dict[str, Any] = keras.Model.evaluate(self._model, return_dict=True, **options)
             order = ["loss", *self.get_metrics_result()]  # older versions of Keras sort by name
@@ -185,8 +183,6 @@ class TrainerLoops(KerasLoops):
         tested : what is predicted for.
         callbacks, verbose, steps : as for `Trainer.predict`.
         """
-        import keras
-
         with self._opened_for(tested, callbacks, verbose, steps) as options:
             return keras.Model.predict(self._model, **options)
 
@@ -221,8 +217,6 @@ class TrainerLoops(KerasLoops):
 
     def _listeners(self, callbacks: Sequence[Any], verbose: int, epochs: int, steps: int | None, add_history: bool = False) -> Any:
         """Return the callbacks as one, with those that Keras adds, between a first and a last one."""
-        import keras
-
         first = first_callback(self._at_epoch_begin, self._at_epoch_end)
         last = last_callback(self)
         params = {"verbose": verbose, "epochs": epochs, "steps": steps}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+import keras
 import numpy as np
 
 from hetero_mtf.errors import DataError
@@ -59,8 +60,6 @@ def split_off(x: Any, y: Any, sample_weight: Any, part: float) -> tuple[tuple[An
     DataError
         If it is out of range, or the data cannot be split.
     """
-    import keras
-
     leaves = keras.tree.flatten(x)
     if isinstance(part, bool) or not 0 < part < 1:
         raise DataError(f"validation_split is {part!r}", "give a part between 0 and 1")

@@ -12,6 +12,9 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import keras
+import tensorflow as tf
+
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.graph_of_calls import functional_of
 from hetero_mtf.keras_reading.operations import is_symbol, layers_in
@@ -101,9 +104,6 @@ class Recorder:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Take symbolic tensors everywhere while the context is open."""
-        import keras
-        import tensorflow as tf
-
         recorder = self
 
         class Functions(Dispatcher):  # type: ignore[misc]
@@ -144,8 +144,6 @@ class Recorder:
 
     def _function(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that is a call of Keras's where it is given symbolic tensors."""
-        import keras
-
         def function(*args: Any, **kwargs: Any) -> Any:
             symbolic = any(is_symbol(leaf) for leaf in keras.tree.flatten((args, kwargs)))
             return self._computed(own, args, kwargs) if symbolic else own(*args, **kwargs)
@@ -187,8 +185,6 @@ class Recorder:
         return []
 
     def _add_loss(self, own: Any, args: Any, kwargs: Any) -> None:
-        import keras
-
         self.layers_add = True
         added = keras.tree.flatten((args[1:], kwargs))
         if any(is_symbol(loss) for loss in added):
@@ -198,8 +194,6 @@ class Recorder:
 
     def _default_loss(self, own: Any, args: Any, kwargs: Any) -> Any:
         """Return Keras's own sum: the loss that the model was compiled with, and what layers add; regularizers add to it elsewhere."""
-        import keras
-
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         model = given["self"]
         parts = [keras.ops.sum(each) for each in self.added]
@@ -213,8 +207,6 @@ class Recorder:
         return value
 
     def _computed(self, function: Any, args: Any, kwargs: Any) -> Any:
-        import keras
-
         layer = wrappers().computed(function, args, kwargs)
         tensors = [leaf for leaf in keras.tree.flatten((list(args), dict(kwargs))) if is_symbol(leaf)]
         for tensor in tensors:
@@ -226,8 +218,6 @@ class Recorder:
             self._inside = inside
 
     def _loss_call(self, own: Any, args: Any, kwargs: Any) -> Any:
-        import keras
-
         loss, *given = args
         leaves = keras.tree.flatten((given, kwargs))
         if self._inside or not any(is_symbol(leaf) for leaf in leaves):
@@ -237,8 +227,6 @@ class Recorder:
         return self._computed(loss, given, {key: value for key, value in kwargs.items() if value is not None})
 
     def _layer_call(self, own: Any, args: Any, kwargs: Any) -> Any:
-        import keras
-
         layer, *given = args
         if self._inside or not any(is_symbol(leaf) for leaf in keras.tree.flatten((given, kwargs))):
             return own(*args, **kwargs)
@@ -268,8 +256,6 @@ class Recorder:
 
 def _of_its_ranks(layer: Any, given: Sequence[Any]) -> list[Any]:
     """Return what a layer is called with; of a functional or sequential model with a last dimension of 1 added or dropped, as it does."""
-    import keras
-
     function = functional_of_built(layer) if isinstance(layer, keras.Model) and layer.built else None
     inputs = [] if function is None else keras.tree.flatten(input_structure(functional_of(function)))
     leaves = keras.tree.flatten(list(given))
@@ -280,8 +266,6 @@ def _of_its_ranks(layer: Any, given: Sequence[Any]) -> list[Any]:
 
 
 def _of_rank(symbol: Any, own: Sequence[int | None]) -> Any:
-    import keras
-
     if len(symbol.shape) == len(own) - 1 and own[-1] == 1:
         return keras.ops.expand_dims(symbol, -1)
     return keras.ops.squeeze(symbol, -1) if len(symbol.shape) == len(own) + 1 and symbol.shape[-1] == 1 else symbol
@@ -294,8 +278,6 @@ def holds_metrics(layer: Any) -> bool:
     ----------
     layer : keras.layers.Layer, such as a model, or another operation.
     """
-    import keras
-
     inner = layers_in(layer)
     return any(not isinstance(each, keras.Model) and own_metrics(each) for each in inner)
 
@@ -307,8 +289,6 @@ def functional_of_built(model: Any) -> Any | None:
     ----------
     model : keras.Model.
     """
-    import keras
-
     if isinstance(model, keras.Sequential) and type(model).call is keras.Sequential.call:
         return model
     return functional_of(model)
@@ -321,8 +301,6 @@ def depends_on_training(layer: Any) -> bool:
     ----------
     layer : keras.layers.Layer, or another operation.
     """
-    import keras
-
     for each in layers_in(layer):
         plain = isinstance(each, keras.Model) and functional_of_built(each) is not None
         known = type(each).__module__.startswith("keras.") and type(each).__name__ in _SAME_IN_BOTH

@@ -7,7 +7,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.operations import is_symbol
@@ -81,8 +83,6 @@ class OwnStep:
         arrays : all arrays of the batch.
         outputs : of the step's model.
         """
-        import keras
-
         def value(leaf: Any) -> Any:
             if not isinstance(leaf, _Read):
                 return leaf
@@ -99,8 +99,6 @@ def leaves_in(data: Any) -> list[Any]:
     ----------
     data : a batch as Keras hands it to a step.
     """
-    import keras
-
     return [leaf for leaf in keras.tree.flatten(data) if leaf is not None]
 
 
@@ -117,8 +115,6 @@ def followed_step(model: Any, data: Any) -> OwnStep:
     UnsupportedError
         If the step cannot be followed, or does more than a forward pass, one loss, its gradients, and one update.
     """
-    import keras
-
     symbols = keras.tree.map_structure(lambda array: None if array is None else _symbol(array), data)
     recorder = Recorder(model)
     step = type(model).train_step
@@ -160,8 +156,6 @@ def _said(fault: Exception) -> str:
 
 
 def _symbol(array: Any) -> Any:
-    import keras
-
     if array.dtype.kind not in "biuf":
         raise UnsupportedError(f"the batch has an array of {array.dtype}")
     return keras.Input(tuple(array.shape[1:]), dtype=str(array.dtype))
@@ -185,8 +179,6 @@ def _check(model: Any, recorder: Recorder, logs: Any) -> None:
 
 
 def _own_step(recorder: Recorder, symbols: Sequence[Any], logs: Mapping[str, Any]) -> OwnStep:
-    import keras
-
     loss = recorder.losses[0]
     if len(loss.shape):
         loss = keras.ops.sum(loss)  # the gradient of a vector is that of its sum
@@ -304,9 +296,6 @@ class StepMetrics:
         step_result : of a step; with outputs.
         graph : not looked at.
         """
-        import keras
-        import tensorflow as tf
-
         arrays = [np.asarray(leaf) for leaf in leaves_in(data)]
         outputs = [np.full(1, step_result.loss, keras.config.floatx()), *step_result.outputs[1:]]  # with what layers and regularizers add
         self.updating = True

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import keras
+
 from hetero_mtf.keras_reading.operations import is_symbol
 
 
@@ -34,8 +36,6 @@ class Wrappers(NamedTuple):
 @functools.cache
 def wrappers() -> Wrappers:
     """Return the classes, made once Keras is imported."""
-    import keras
-
     class Computed(keras.layers.Layer):  # type: ignore[misc]
         def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
             super().__init__(autocast=False)

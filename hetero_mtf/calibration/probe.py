@@ -20,7 +20,7 @@ from hetero_mtf.calibration.points import Point
 from hetero_mtf.calibration.work import repeated_on
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
-from hetero_mtf.keras_reading.present_tensors import present_tensors
+from hetero_mtf.keras_reading.traced_calls.present_tensors import present_tensors
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering

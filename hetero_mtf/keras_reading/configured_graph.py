@@ -80,10 +80,10 @@ class LayerReader:
 
     def _described(self, node: Node, attributes: Mapping[str, Any]) -> Layer:
         """Return the layer by the description of its kind; what it reads is known."""
-        layer = self._made(node, attributes)
+        layer = self._layer_of(node, attributes)
         return dataclasses.replace(layer, shared_with=self._shared_with(node, layer))
 
-    def _made(self, node: Node, attributes: Mapping[str, Any]) -> Layer:
+    def _layer_of(self, node: Node, attributes: Mapping[str, Any]) -> Layer:
         shapes = [source.output_shape for source in self._sources(node)]
         return make_layer(node.name, node.kind, attributes, node.inputs, shapes)
 

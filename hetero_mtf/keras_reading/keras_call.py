@@ -9,11 +9,11 @@ from typing import Any
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.records import Layer, Variable
-from hetero_mtf.keras_reading.kept_memory import kept_elements
 from hetero_mtf.keras_reading.live_call import MASK_OUTPUT, LiveCall
 from hetero_mtf.keras_reading.operations import call_digest, class_of, hidden_state, is_layer, is_seed, is_symbol, layers_in, named_weights
 from hetero_mtf.keras_reading.private_names import own_untrained_variables
-from hetero_mtf.keras_reading.tracing import NEITHER, Traced, drawn_rows, traced_split, written_weights
+from hetero_mtf.keras_reading.traced_calls.kept_memory import kept_elements
+from hetero_mtf.keras_reading.traced_calls.tracing import NEITHER, Traced, drawn_rows, traced_split, written_weights
 from hetero_mtf.layers.fallback.certain import (
     DECLARED,
     ELEMENTWISE_LAYERS,

@@ -89,7 +89,7 @@ class LiveLayerReader(LayerReader):
     def _described(self, node: Node, attributes: Mapping[str, Any]) -> Layer:
         ignored = KINDS[node.kind].ignored_variables
         live = {variable.name: variable for variable in getattr(node.live, "weights", ()) if variable.name not in ignored}
-        layer = self._made(node, attributes)
+        layer = self._layer_of(node, attributes)
         shapes = {variable.name: variable.shape for variable in layer.variables}
         actual = {name: tuple(variable.shape) for name, variable in live.items()}
         if shapes != actual:

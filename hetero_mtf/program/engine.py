@@ -15,7 +15,7 @@ import tensorflow as tf
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.variable_keys import variable_key
-from hetero_mtf.keras_reading.present_tensors import present_tensors
+from hetero_mtf.keras_reading.traced_calls.present_tensors import present_tensors
 from hetero_mtf.mesh.batch_parts import BatchArray
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.history import Histories
@@ -247,9 +247,7 @@ class Engine:
             If it was.
         """
         if self._closed:
-            raise HeteroError(
-                "the trainer is closed and its values are gone", "save or read them before leaving it, and make a new trainer"
-            )
+            raise HeteroError("the trainer is closed and its values are gone", "save or read them before leaving it, then make a new one")
 
     def __enter__(self) -> Engine:
         return self

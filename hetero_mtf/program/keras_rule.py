@@ -30,7 +30,7 @@ from hetero_mtf.keras_reading.private_names import (
     update_once,
     updated_variables,
 )
-from hetero_mtf.keras_reading.replacements import replaced
+from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update

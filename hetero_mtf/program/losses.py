@@ -11,8 +11,8 @@ import keras
 import tensorflow as tf
 
 from hetero_mtf.errors import DataError, UnsupportedError
-from hetero_mtf.keras_reading.present_tensors import compared_by_elements
 from hetero_mtf.keras_reading.private_names import LossFunctionWrapper, logits_of, set_logits, set_mask
+from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements
 from hetero_mtf.mesh.batch_parts import Fed, import_batch
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.compute import compute

@@ -13,9 +13,9 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
-from hetero_mtf.keras_reading.heads import ATTENTION
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.layers import KINDS, kind_of, make_layer
+from hetero_mtf.layers.contraction.heads import ATTENTION
 from hetero_mtf.layers.elementwise.activation import ACTIVATIONS
 from hetero_mtf.layers.kind import FREE_OPTIONS, extent
 from hetero_mtf.layers.windowed.window import window_shape

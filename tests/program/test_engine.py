@@ -11,7 +11,6 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, PlanError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
 
 
@@ -22,7 +21,7 @@ def model() -> keras.Model:
 
 def test_one_replica_is_a_plan_without_replicas(model: keras.Model) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
-        check_plan(dataclasses.replace(Plan.single(model, 0, cluster, 8), replicas=(8,)), layer_graph(model))
+        check_plan(dataclasses.replace(hm.Plan.single(model, 0, cluster, 8), replicas=(8,)), layer_graph(model))
 
 
 @pytest.mark.parametrize("plan", [7, "plan.json"])
@@ -34,7 +33,7 @@ def test_what_is_no_plan_is_refused(plan: Any, model: keras.Model) -> None:
 
 def test_what_is_no_live_cluster_is_refused(model: keras.Model) -> None:
     with hm.Cluster.local(["cpu:0"]) as cluster:
-        plan = Plan.single(model, 0, cluster, 8)
+        plan = hm.Plan.single(model, 0, cluster, 8)
         for other in (None, "local", cluster.record):
             with pytest.raises(ClusterError, match="the cluster is .*, not a live Cluster; open one, such as hm.Cluster.local"):
                 check_cluster(plan, other)

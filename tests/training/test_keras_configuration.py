@@ -11,7 +11,7 @@ import keras
 import pytest
 
 from hetero_mtf.errors import CheckpointError
-from hetero_mtf.graph import reader
+from hetero_mtf.keras_reading import wiring_reader
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.training.checkpoint import State
 from hetero_mtf.training.keras_configuration import DEEPEST, check_configuration, configuration_of, model_of
@@ -204,7 +204,7 @@ def test_a_structure_that_is_not_its_checkpoints_is_one_sentence(
 
 
 def test_models_that_multiply_their_calls_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "CALLS_UP_TO", 500)
+    monkeypatch.setattr(wiring_reader, "CALLS_UP_TO", 500)
     inner = keras.Input((1,))
     model: Any = keras.Model(inner, layers.ReLU()(inner))
     for _ in range(3):

@@ -50,6 +50,7 @@ TABLE = TableForm(
         Column("times_keras", "Trainer / Keras", ".2f", "at_most"),
         Column("times_keras_no_jit", "Trainer / Keras without jit", ".2f", "at_most"),
     ),
+    case=("network",),
 )
 
 

@@ -13,7 +13,7 @@ from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.check import Cohort, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
-from hetero_mtf.data.volumes.cohort.cohort_options import CohortOptions
+from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.fold_choice import FoldChoice
 from hetero_mtf.data.volumes.cohort.leaks import leak_line
 from hetero_mtf.data.volumes.cohort.participants import Participants
@@ -21,7 +21,7 @@ from hetero_mtf.data.volumes.cohort.split_check import split_notes
 from hetero_mtf.data.volumes.cohort.split_choice import KnownSplit, SplitChoice
 from hetero_mtf.data.volumes.cohort.splits import Split
 from hetero_mtf.data.volumes.record import VolumeRecord, scan_digests
-from hetero_mtf.data.volumes.volume_source import WORKERS, VolumeSource
+from hetero_mtf.data.volumes.volume_source import VolumeSource
 from hetero_mtf.errors import DataError
 
 

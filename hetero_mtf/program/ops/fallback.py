@@ -20,11 +20,11 @@ from hetero_mtf.errors import LayoutError, UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.keras_reading.live_call import MASK_OUTPUT, LiveCall
 from hetero_mtf.keras_reading.operations import hidden_state, is_layer, is_seed, layers_in, named_weights, seed_states
-from hetero_mtf.keras_reading.placeholder_call import call_on_placeholders
-from hetero_mtf.keras_reading.present_tensors import compared_by_elements, present_tensors
 from hetero_mtf.keras_reading.private_names import keras_operations, logits_of, mask_of, set_mask, table_of
-from hetero_mtf.keras_reading.random_draws import draws_of_full_batch
-from hetero_mtf.keras_reading.replacements import replaced
+from hetero_mtf.keras_reading.traced_calls.placeholder_call import call_on_placeholders
+from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements, present_tensors
+from hetero_mtf.keras_reading.traced_calls.random_draws import draws_of_full_batch
+from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 from hetero_mtf.layers.fallback.kind import OPTION
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.kept import compute_kept

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from hetero_mtf.keras_reading.replacements import replaced
+from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 from hetero_mtf.training.distribution.distribute import distribute
 from hetero_mtf.training.distribution.shared_cluster import cluster_of
 

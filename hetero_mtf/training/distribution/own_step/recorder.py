@@ -31,7 +31,7 @@ from hetero_mtf.keras_reading.private_names import (
     remove_dispatcher,
     set_dense,
 )
-from hetero_mtf.keras_reading.replacements import replaced
+from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 from hetero_mtf.training.distribution.own_step.wrappers import wrappers
 
 _DRAWN = ("rate", "dropout", "_dropout", "recurrent_dropout")  # rates of what layers drop in training

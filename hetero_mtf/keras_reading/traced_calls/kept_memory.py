@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from hetero_mtf.keras_reading.live_call import LiveCall
 from hetero_mtf.keras_reading.operations import is_layer
-from hetero_mtf.keras_reading.placeholder_call import call_on_placeholders
-from hetero_mtf.keras_reading.present_tensors import present_tensors
 from hetero_mtf.keras_reading.private_names import loop_body
+from hetero_mtf.keras_reading.traced_calls.placeholder_call import call_on_placeholders
+from hetero_mtf.keras_reading.traced_calls.present_tensors import present_tensors
 
 _BATCH = 4
 _MANY = 400  # operations

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.private_names import EagerTensor, builds_function, takes_eager_tensors
-from hetero_mtf.keras_reading.replacements import replaced
+from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 
 
 @contextlib.contextmanager

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 import tensorflow as tf
 
 from hetero_mtf.keras_reading.live_call import LiveCall
-from hetero_mtf.keras_reading.operation_rules import BROADCAST, CHECKS, FREE, KEYS, REPEATING, UNARY
 from hetero_mtf.keras_reading.operations import is_layer, layers_in
-from hetero_mtf.keras_reading.placeholder_call import PlaceholderCall, call_on_placeholders
-from hetero_mtf.keras_reading.present_tensors import present_tensors
 from hetero_mtf.keras_reading.private_names import may_train_otherwise
-from hetero_mtf.keras_reading.random_draws import DRAWS, rows_of
+from hetero_mtf.keras_reading.traced_calls.operation_rules import BROADCAST, CHECKS, FREE, KEYS, REPEATING, UNARY
+from hetero_mtf.keras_reading.traced_calls.placeholder_call import PlaceholderCall, call_on_placeholders
+from hetero_mtf.keras_reading.traced_calls.present_tensors import present_tensors
+from hetero_mtf.keras_reading.traced_calls.random_draws import DRAWS, rows_of
 
 Result = TypeVar("Result")
 ELEMENTS, SAMPLES, NEITHER = "elements", "samples", ""

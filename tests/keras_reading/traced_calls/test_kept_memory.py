@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import pytest
 
-from hetero_mtf.keras_reading.kept_memory import kept_elements
 from hetero_mtf.keras_reading.live_call import LiveCall
+from hetero_mtf.keras_reading.traced_calls.kept_memory import kept_elements
 
 L = keras.layers
 

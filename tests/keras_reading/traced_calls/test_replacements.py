@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from hetero_mtf.keras_reading.present_tensors import compared_by_elements, present_tensors
-from hetero_mtf.keras_reading.replacements import replaced
+from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements, present_tensors
+from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 
 
 class Owner:

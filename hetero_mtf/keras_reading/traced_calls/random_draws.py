@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.private_names import stateless_random
-from hetero_mtf.keras_reading.replacements import replaced
+from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 
 _FUNCTIONS = {
     "stateless_random_uniform_v2": "StatelessRandomUniformV2",

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from hetero_mtf.keras_reading.live_call import LiveCall
 from hetero_mtf.keras_reading.operations import named_weights, seed_states
-from hetero_mtf.keras_reading.present_tensors import compared_by_elements
-from hetero_mtf.keras_reading.random_draws import recorded_draws
+from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements
+from hetero_mtf.keras_reading.traced_calls.random_draws import recorded_draws
 
 
 class PlaceholderCall(NamedTuple):

@@ -47,7 +47,6 @@ class Costs:
     joining : the layers whose passes may have collectives of their own: batch norm, and attention scores.
     message_s : largest seconds of a link for each further tensor that is sent at the same time.
     hidden : least part of a transfer's seconds on a link by which independent computing takes no longer.
-    kept : results of strategies that others start from, by name.
     """
 
     def __init__(self, profile: Profile, rules: Rules | None = None) -> None:
@@ -60,7 +59,6 @@ class Costs:
         message_s = max((link.message_s for link in links), default=0.0)
         self.hidden = min((link.hidden for link in links), default=0.0)
         self.message_s = profile.corrections.links * message_s
-        self.kept: dict[str, object] = {}
         self.memory = NetworkMemory(profile)
         scores = enumerate(self.memory.score_bytes)
         self.gradient_bytes = [_gradient_bytes(self.graph, layer) for layer in range(len(self.graph.layers))]

@@ -44,15 +44,6 @@ class Ring:
         steps = self.devices - 1
         return steps / self.devices * full_bytes * self.seconds_per_byte + steps * self.latency_s
 
-    def reduce_scatter_s(self, full_bytes: float) -> float:
-        """Return the seconds to leave each device its slice of a sum; as many as to gather the slices.
-
-        Parameters
-        ----------
-        full_bytes : n, bytes of the full tensor.
-        """
-        return self.all_gather_s(full_bytes)
-
     def reshard_s(self, resharding: Resharding, full_bytes: float) -> float:
         """Return the seconds of one resharding of a tensor; a slice sends nothing.
 

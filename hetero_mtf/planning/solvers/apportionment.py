@@ -226,42 +226,6 @@ def largest_remainder(units: int, shares: Sequence[float]) -> Apportionment:
     return _yardstick(sizes, units, shares)
 
 
-def floor_and_rest(units: int, shares: Sequence[float]) -> Apportionment:
-    """Return the sizes of the rule published with heterogeneous filter splitting, a yardstick.
-
-    floor(units * share), the smallest raised to 1, what is left to the device with the largest share. Heuristic for
-    max_d sizes_d / shares_d; O(devices).
-
-    Parameters
-    ----------
-    units : units of the dimension, at least the number of positive shares.
-    shares : (devices,) relative shares; zero leaves a device out.
-
-    Raises
-    ------
-    PlanError
-        As `proportional`, or if there are fewer units than positive shares.
-
-    Notes
-    -----
-    Where raising sizes to 1 leaves less than nothing, the device with the largest share gives the units back.
-
-    References
-    ----------
-    Moreno-Alvarez et al., Neurocomputing 441 (2021) 1-12. There a zero share never ends; here it gets nothing.
-    """
-    _check_units(units)
-    check_shares(shares)
-    positive = sum(share > 0 for share in shares)
-    if units < positive:
-        raise PlanError(f"{units} units cannot give one to each of {positive} devices", "set some shares to zero")
-    sizes = [max(1, math.floor(quota)) if share > 0 else 0 for quota, share in zip(_quotas(units, shares), shares)]
-    while sum(sizes) != units:
-        largest = max(range(len(sizes)), key=lambda d: (shares[d] if sizes[d] > 1 or sum(sizes) < units else 0.0, -d))
-        sizes[largest] = max(1, sizes[largest] + units - sum(sizes))
-    return _yardstick(sizes, units, shares)
-
-
 def check_shares(shares: Sequence[float]) -> None:
     """Raise `PlanError` unless the shares are finite, none negative and one positive."""
     listed = ", ".join(f"{share:g}" for share in shares)

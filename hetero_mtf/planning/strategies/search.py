@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
@@ -127,24 +128,21 @@ def with_full_prediction(costs: Costs, candidate: Candidate, gradient_sync: str 
     return dataclasses.replace(candidate, prediction=predict(costs, candidate.stage, gradient_sync))
 
 
-def remembered(strategy: Callable[P, Candidate]) -> Callable[P, Candidate]:
-    """Return a strategy that stores its candidate in the `Costs` of its first argument, and returns it from there when called again.
+def remembered(strategy: Callable[Concatenate[Costs, P], Candidate]) -> Callable[Concatenate[Costs, P], Candidate]:
+    """Return a strategy that searches once for the same costs and options: other strategies start from what it found.
 
     Parameters
     ----------
-    strategy : function of Costs and of everything else that its candidate depends on.
+    strategy : function of Costs and of everything else that its candidate depends on, which is hashable.
     """
+    found: weakref.WeakKeyDictionary[Costs, dict[Any, Candidate]] = weakref.WeakKeyDictionary()
 
     @functools.wraps(strategy)
-    def remembering(*arguments: P.args, **options: P.kwargs) -> Candidate:
-        costs, *others = arguments
-        assert isinstance(costs, Costs)
-        name = f"{strategy.__name__}{others}{sorted(options.items())}"
-        if name not in costs.kept:
-            costs.kept[name] = strategy(*arguments, **options)
-        kept = costs.kept[name]
-        assert isinstance(kept, Candidate)
-        return kept
+    def remembering(costs: Costs, /, *arguments: P.args, **options: P.kwargs) -> Candidate:
+        candidates, key = found.setdefault(costs, {}), (arguments, *sorted(options.items()))
+        if key not in candidates:
+            candidates[key] = strategy(costs, *arguments, **options)
+        return candidates[key]
 
     return remembering
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.solvers.apportionment import (
     equal_sizes,
-    floor_and_rest,
     largest_remainder,
     minimise_maximum,
     proportional,
@@ -172,24 +171,12 @@ def test_equal_sizes_differ_by_at_most_one(units: int, devices: int) -> None:
 
 
 @given(st.integers(6, 200), shares_with_one_positive)
-def test_the_yardsticks_sum_up_give_zero_shares_nothing_and_are_never_better(units: int, shares: list[int]) -> None:
-    for rule in (largest_remainder, floor_and_rest):
-        split = rule(units, shares)
-        assert sum(split.sizes) == units and min(split.sizes) >= 0
-        assert all(size == 0 for size, share in zip(split.sizes, shares) if share == 0)
-        assert split.gap >= 0 and split.value >= split.bound * (1 - 1e-12) and split.status == "heuristic"
-    assert floor_and_rest(units, shares).value >= proportional(units, shares).value * (1 - 1e-12)
-
-
-def test_the_published_rule_gives_its_published_sizes() -> None:
-    assert floor_and_rest(60, [70, 25, 5]).sizes == (42, 15, 3)
-    assert floor_and_rest(60, [98, 1, 1]).sizes == (58, 1, 1)
-    assert floor_and_rest(4, [50, 50, 0]).sizes == (2, 2, 0)
-
-
-def test_the_published_rule_needs_a_unit_for_each_device() -> None:
-    with pytest.raises(PlanError, match="2 units cannot give one to each of 3 devices; set some shares to zero"):
-        floor_and_rest(2, [1, 1, 1])
+def test_the_largest_remainders_sum_up_give_zero_shares_nothing_and_are_never_better(units: int, shares: list[int]) -> None:
+    split = largest_remainder(units, shares)
+    assert sum(split.sizes) == units and min(split.sizes) >= 0
+    assert all(size == 0 for size, share in zip(split.sizes, shares) if share == 0)
+    assert split.gap >= 0 and split.value >= split.bound * (1 - 1e-12) and split.status == "heuristic"
+    assert split.value >= proportional(units, shares).value * (1 - 1e-12)
 
 
 def test_the_largest_remainders_get_what_is_left() -> None:

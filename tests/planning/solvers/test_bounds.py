@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.errors import PlanError
-from hetero_mtf.planning.solvers.apportionment import equal_sizes, floor_and_rest, largest_remainder, minimise_maximum
+from hetero_mtf.planning.solvers.apportionment import equal_sizes, largest_remainder, minimise_maximum
 from tests.cases import first_fast
 
 
@@ -78,7 +78,7 @@ def test_no_rule_of_shares_is_ever_faster() -> None:
         devices, units = int(rng.integers(1, 6)), int(rng.integers(6, 200))
         tables = staircases(rng, devices, units)
         best, speeds = minimise_maximum(tables.tolist(), units).value, rng.random(devices) + 0.01
-        for rule in (equal_sizes(units, devices), floor_and_rest(units, speeds), largest_remainder(units, speeds)):
+        for rule in (equal_sizes(units, devices), largest_remainder(units, speeds)):
             assert best <= slowest(tables, np.array([rule.sizes]))[0]
 
 

@@ -78,7 +78,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         self.variables: dict[Any, Any] = {}
         self._counters: list[tuple[str, int]] = []
         self.writes: dict[Any, list[Any]] = {}  # Update -> (processors,) write operations
-        self.last_late: dict[Any, list[Any]] = {}  # mesh -> the last operations that were delayed by `after`
+        self.last_delayed: dict[Any, list[Any]] = {}  # mesh -> the last operations that were delayed by `after`
         self._task_order = task_order
         self._begun = begun or {}
         lowered = graph.operations if wanted is None else _needed(wanted)

@@ -27,7 +27,7 @@ from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
-from hetero_mtf.planning.pipeline.stale.choice import with_late
+from hetero_mtf.planning.pipeline.stale.choice import with_stale
 from hetero_mtf.planning.pipeline.two_batches import best_in_two_batches, with_two_batches
 from hetero_mtf.planning.plan.collective_rule import one_method
 from hetero_mtf.planning.plan.plan import Plan
@@ -108,7 +108,7 @@ def _planned(costs: Costs, strategy: str, gradient_sync: str, pipeline: Pipeline
         return pipeline_plan(MicrobatchCosts(costs.profile, costs), pipeline)
     if strategy == "auto":
         cheapest = _cheapest(costs, pipeline)
-        return with_late(costs, cheapest, pipeline, _gains_for_sure) if allow_stale else cheapest
+        return with_stale(costs, cheapest, pipeline, _gains_for_sure) if allow_stale else cheapest
     candidate = fitting(costs, strategy, STRATEGIES[strategy](costs))
     return dataclasses.replace(_fitting_plan(costs.profile, strategy, candidate), contributions=device_contributions(costs, candidate))
 

@@ -14,11 +14,11 @@ from hetero_mtf.mesh.task_order import TaskOrder
 
 if TYPE_CHECKING:
     from hetero_mtf.program.passes import Passes
-    from hetero_mtf.program.stale.passes import DecoupledPasses
+    from hetero_mtf.program.stale.passes import StalePasses
 
 
 def lowered(
-    passes: Passes | DecoupledPasses,
+    passes: Passes | StalePasses,
     wanted: Sequence[Any],
     outputs: Sequence[Any],
     ordered: bool,

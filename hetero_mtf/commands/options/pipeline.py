@@ -108,9 +108,9 @@ class PipelineChoice:
         """
         if self.allow_stale and (strategy != "auto" or shares or gradient_sync != "all_reduce"):
             raise PlanError("--allow-stale goes with a profile, --strategy auto and --gradient-sync all_reduce", "leave out the others")
-        late = [f"--{name}" for name in ("schedule", "recompute", "replicas") if getattr(self, name) is not None]
-        if self.allow_stale and late:
-            raise PlanError(f"--allow-stale lets auto choose a pipeline that takes no {', '.join(late)}", "leave out one or the other")
+        refused = [f"--{name}" for name in ("schedule", "recompute", "replicas") if getattr(self, name) is not None]
+        if self.allow_stale and refused:
+            raise PlanError(f"--allow-stale lets auto choose a pipeline that takes no {', '.join(refused)}", "leave out one or the other")
         if not self.given:
             return
         options, goes = ", ".join(self.given), "goes" if len(self.given) == 1 else "go"

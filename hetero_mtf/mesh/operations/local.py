@@ -112,7 +112,7 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
         lowering.record_computed(operation, pnum, results[-1])
     lowering.operations[operation] = results
     if operation.after is not None and lowering.is_read(operation):
-        lowering.last_late[operation.mesh] = [operation]
+        lowering.last_delayed[operation.mesh] = [operation]
     axes = sorted({axis for name in operation.summed if (axis := impl.axis_of(name)) is not None})
     for index, tensor in enumerate(operation.outputs):
         lowering.set_partial_sums(tensor, impl.LaidOutTensor([result[index] for result in results]), axes)
@@ -124,7 +124,7 @@ def _first(operation: Local, lowering: Lowering, pnum: int) -> Sequence[tf.Tenso
         return []
     earlier = [operation.after] if lowering.is_read(operation.after) else []
     if lowering.mesh_impl(operation).size > 1:
-        earlier += lowering.last_late.get(operation.mesh, [])
+        earlier += lowering.last_delayed.get(operation.mesh, [])
     return [piece for before in earlier for piece in lowering.operations[before][pnum]]
 
 

@@ -9,7 +9,7 @@ from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.names import STALE_SCHEDULES, TWO_BATCHES
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
-from hetero_mtf.planning.pipeline.stale.prediction import predict_late
+from hetero_mtf.planning.pipeline.stale.prediction import predict_stale
 from hetero_mtf.planning.pipeline.two_batches import predict_two_batches
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.simulator import Simulation
@@ -52,7 +52,7 @@ def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
         If the link between two stages was not measured.
     """
     if plan.schedule in STALE_SCHEDULES and len(plan.stages) > 1:
-        return predict_late(MicrobatchCosts(costs.profile, costs), plan.stages, plan.execution)
+        return predict_stale(MicrobatchCosts(costs.profile, costs), plan.stages, plan.execution)
     pipeline = pipeline_of(plan)
     return predict_pipeline(MicrobatchCosts(costs.profile, costs), pipeline) if pipeline is not None else None
 

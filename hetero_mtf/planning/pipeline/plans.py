@@ -12,7 +12,7 @@ from hetero_mtf.planning.memory.shortfall import pool_lack
 from hetero_mtf.planning.names import BACKWARDS, PIPELINE, STALE_SCHEDULES
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import MICROBATCHES, PipelineOptions, PredictedPipeline, best_pipeline
-from hetero_mtf.planning.pipeline.stale.search import LatePipeline, best_late_pipeline
+from hetero_mtf.planning.pipeline.stale.search import StalePipeline, best_stale_pipeline
 from hetero_mtf.planning.plan.plan import Plan, fields_of
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.execution import Execution
@@ -36,7 +36,7 @@ def pipeline_plan(costs: MicrobatchCosts, options: PipelineOptions | None = None
         As `best_pipeline`, and if the pipeline does not fit in memory.
     """
     if options is not None and options.schedule in STALE_SCHEDULES:
-        return late_plan(costs, options, below_s)
+        return stale_plan(costs, options, below_s)
     best = best_pipeline(costs, options, below_s)
     lack = pool_lack(costs.profile, best.prediction.parts)
     if lack:
@@ -44,7 +44,7 @@ def pipeline_plan(costs: MicrobatchCosts, options: PipelineOptions | None = None
     return _plan_of(costs.profile, best)
 
 
-def late_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float = math.inf) -> Plan:
+def stale_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float = math.inf) -> Plan:
     """Return the plan of the best pipeline without a flush, whose gradients are late.
 
     Parameters
@@ -55,17 +55,17 @@ def late_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float =
     Raises
     ------
     NothingToSplitError, PlanError, ProfileError
-        As `best_late_pipeline`.
+        As `best_stale_pipeline`.
     """
     asked = [name for name, is_asked in (("recompute", options.recompute), ("replicas", options.replicas not in (None, 1))) if is_asked]
     if asked:
         raise PlanError(f"schedule {options.schedule} goes with no option {' or '.join(asked)} when it is searched", "leave it out")
-    candidates: list[LatePipeline] = []
+    candidates: list[StalePipeline] = []
     faults: list[PlanError] = []
-    for execution in _late_executions(costs.profile, options):
+    for execution in _stale_executions(costs.profile, options):
         shortest_s = min((each.prediction.step_s for each in candidates), default=below_s)
         try:
-            candidates.append(best_late_pipeline(costs, execution, options.stages, options.devices, options.groups, shortest_s))
+            candidates.append(best_stale_pipeline(costs, execution, options.stages, options.devices, options.groups, shortest_s))
         except PlanError as fault:
             faults.append(fault)
     if not candidates:
@@ -75,7 +75,7 @@ def late_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float =
     return Plan(*head, best.stages, **fields_of(best.execution), predicted=best.prediction)
 
 
-def _late_executions(profile: Profile, options: PipelineOptions) -> list[Execution]:
+def _stale_executions(profile: Profile, options: PipelineOptions) -> list[Execution]:
     """Return the microbatches and options to try."""
     choices = [options.stale] if options.stale is not None else [StaleOptions(backward) for backward in BACKWARDS]
     if options.schedule == "decoupled":

@@ -96,14 +96,14 @@ class Execution:
     def _without_flush(self, batch: Any, stages: int) -> Iterator[_Condition]:
         """Yield what schedules without a flush ask for."""
         name, parts = self.schedule, self.microbatches
-        late = name in STALE_SCHEDULES
+        is_stale = name in STALE_SCHEDULES
         yield (
-            self.stale is not None and not late,
+            self.stale is not None and not is_stale,
             "stale",
             f"is for {' and '.join(STALE_SCHEDULES)}, must be left out for the schedule {name}",
         )
         words = f"is {self.recompute}, the schedule {name} has stale.backward instead; leave it out"
-        yield late and self.recompute, "recompute", words
+        yield is_stale and self.recompute, "recompute", words
         yield name == "decoupled" and parts != 1, "microbatches", f"are {parts!r}, must be 1 for the schedule decoupled"
         if name == "1f1b_2bw" and _is_integer(parts) and parts > 0:
             least = max(2 * (stages - 1), 1)

@@ -27,11 +27,11 @@ from hetero_mtf.runtime.step_trace import StepTrace
 
 def engine_of(graph: LayerGraph, plan: Plan, *arguments: Any) -> Engine:
     """Return the engine of a plan's schedule; parameters as for `Engine`."""
-    late = isinstance(plan, Plan) and plan.schedule in STALE_SCHEDULES
-    return (DecoupledEngine if late else Engine)(graph, plan, *arguments)
+    stale = isinstance(plan, Plan) and plan.schedule in STALE_SCHEDULES
+    return (StaleEngine if stale else Engine)(graph, plan, *arguments)
 
 
-class DecoupledEngine(Engine):
+class StaleEngine(Engine):
     """Runs steps in which every stage works on another batch; parameters as for `Engine`.
 
     Raises `UnsupportedError` for an optimizer that clips by the norm of all gradients, which are of different batches here, and for one
@@ -68,7 +68,7 @@ class DecoupledEngine(Engine):
         self._calls: collections.deque[tuple[Call, Entered | None]] = collections.deque()  # with the batch whose loss each gives
         self._number = 0  # of the next session call
         self._most = 1 if len(context.stages) > 1 else 0  # calls under way beside the one that begins; one stage's are not ordered
-        self._late: list[Finished] = []  # trained, and not asked for yet
+        self._drained: list[Finished] = []  # trained, and not asked for yet
         self._done: list[tuple[int, Result, float]] = []  # of the microbatches of a batch: samples, result, penalties
         self._zeroed: set[str] = set()  # sums that were written
 
@@ -148,7 +148,7 @@ class DecoupledEngine(Engine):
         """Return the microbatches of a batch, which can enter now."""
         parts = self._parts(batch)
         if self._in_flight.form not in ((), (parts[0].size, parts[0].targets)) or len(parts) != self._context.execution.microbatches:
-            self._late = self.drain(want_outputs)
+            self._drained = self.drain(want_outputs)
         return parts
 
     def _entered(self, batch: BatchArrays, parts: Sequence[BatchArrays], step: int, scalars: Mapping[str, float]) -> list[Entered]:
@@ -166,13 +166,13 @@ class DecoupledEngine(Engine):
         ]
 
     def _taken(self) -> list[Finished]:
-        late, self._late = self._late, []
-        return late
+        drained, self._drained = self._drained, []
+        return drained
 
     def _settle(self) -> None:
         """Drain, and keep what that gave for the next call of `advance` or `drain`."""
         self.check_open()
-        self._late = self.drain(want_outputs=False)
+        self._drained = self.drain(want_outputs=False)
 
     def _launch(self, want_outputs: bool) -> None:
         """Begin the next tick; of the calls before, all but the last one at most are done then."""
@@ -216,7 +216,7 @@ class DecoupledEngine(Engine):
         self._done.append((leaving.part.size, result, float(fetched.get("penalty", 0.0))))
         if sum(size for size, *_ in self._done) == leaving.full.size:
             done, self._done = self._done, []
-            self._late.append((leaving.full, _joined([each[1:] for each in done])))
+            self._drained.append((leaving.full, _joined([each[1:] for each in done])))
 
     def _next_call(self, want_outputs: bool) -> tuple[dict[str, Any], dict[Any, Any]]:
         """Return what the next tick fetches and is fed."""

@@ -77,7 +77,7 @@ class _Forward:
     stored: StoredActivations | None
 
 
-class DecoupledPasses:
+class StalePasses:
     """Builds the passes of a step.
 
     Parameters

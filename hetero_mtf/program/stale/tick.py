@@ -12,7 +12,7 @@ from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.feeding.inputs import LossInputs, placeholders
 from hetero_mtf.program.learning import penalties, state_updates, weight_updates
 from hetero_mtf.program.lowered import first_slice, lowered, total
-from hetero_mtf.program.stale.passes import DecoupledPasses, StagePasses
+from hetero_mtf.program.stale.passes import StagePasses, StalePasses
 from hetero_mtf.program.stale.stage_inputs import StageInputs, stage_inputs
 from hetero_mtf.program.stale.weights import Accumulation
 
@@ -59,7 +59,7 @@ def build_tick(context: ProgramContext, batch: int, targets: Sequence[Target | N
         stages = range(len(context.stages))
         inputs = [stage_inputs(context, stage, batch, partly) for stage in stages]
         loss_inputs = placeholders(context, batch, targets).loss_inputs
-        passes = DecoupledPasses(context, inputs, loss_inputs)
+        passes = StalePasses(context, inputs, loss_inputs)
         operations, terms = [], []
         for stage in stages:
             passes.begin("update", stage)

@@ -11,7 +11,7 @@ from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import Alternative
 from hetero_mtf.planning.names import STALE_SCHEDULES
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
-from hetero_mtf.planning.pipeline.plans import late_plan
+from hetero_mtf.planning.pipeline.plans import stale_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
@@ -21,7 +21,7 @@ from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_ste
 GainsForSure = Callable[[Costs, float, float], bool]
 
 
-def with_late(costs: Costs, best: Plan, options: PipelineOptions | None, gains: GainsForSure) -> Plan:
+def with_stale(costs: Costs, best: Plan, options: PipelineOptions | None, gains: GainsForSure) -> Plan:
     """Return the best plan of schedules without a flush if it is faster than a synchronous one, each an alternative of the other.
 
     Parameters
@@ -47,19 +47,19 @@ def with_late(costs: Costs, best: Plan, options: PipelineOptions | None, gains: 
 
 def _faster(costs: Costs, best: Plan, options: PipelineOptions, gains: GainsForSure) -> Plan:
     try:
-        late = late_plan(MicrobatchCosts(costs.profile, costs), options)
+        stale = stale_plan(MicrobatchCosts(costs.profile, costs), options)
     except (NothingToSplitError, PlanError) as fault:
         return beside(best, Alternative(options.schedule, None, fault.reason))
-    assert late.predicted is not None and best.predicted is not None
-    late_s, best_s = late.predicted.step_s, best.predicted.step_s
-    is_faster = gains(costs, late_s, best_s) if best.strategy == "single" else late_s < best_s
+    assert stale.predicted is not None and best.predicted is not None
+    stale_s, best_s = stale.predicted.step_s, best.predicted.step_s
+    is_faster = gains(costs, stale_s, best_s) if best.strategy == "single" else stale_s < best_s
     if not is_faster:
         return beside(
-            best, Alternative(options.schedule, late_s, relative_step(late_s, best_s, best.strategy), bottleneck_part(late.predicted))
+            best, Alternative(options.schedule, stale_s, relative_step(stale_s, best_s, best.strategy), bottleneck_part(stale.predicted))
         )
     name = best.schedule if best.schedule in STALE_SCHEDULES else best.strategy
-    slower = Alternative(name, best_s, relative_step(best_s, late_s, execution_text(late).split(",")[0]), bottleneck_part(best.predicted))
-    return dataclasses.replace(late, alternatives=(slower, *best.alternatives))
+    slower = Alternative(name, best_s, relative_step(best_s, stale_s, execution_text(stale).split(",")[0]), bottleneck_part(best.predicted))
+    return dataclasses.replace(stale, alternatives=(slower, *best.alternatives))
 
 
 def beside(plan: Plan, alternative: Alternative) -> Plan:

@@ -81,7 +81,7 @@ def options_of(execution: Execution) -> StaleOptions:
     return execution.stale or StaleOptions()
 
 
-def predict_late(costs: MicrobatchCosts, stages: Sequence[Stage], execution: Execution) -> tuple[Prediction, Simulation]:
+def predict_stale(costs: MicrobatchCosts, stages: Sequence[Stage], execution: Execution) -> tuple[Prediction, Simulation]:
     """Return the predicted step, once all stages have batches, and the time line of one tick.
 
     Parameters

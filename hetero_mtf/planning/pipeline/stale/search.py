@@ -1,7 +1,7 @@
 """Strategy pipeline under schedules without a flush: the partition whose slowest stage is fastest.
 
 Minimise max_s busy_s over the number of stages S, the boundaries between blocks, and groups of devices that have none in common; busy_s as
-in `late`. For each S a dynamic program from the first stage on,
+in `stale.prediction`. For each S a dynamic program from the first stage on,
 
     F(s, j, D, g) = min over i, h of max(F(s - 1, i, D - g, h), busy(s, g, blocks i .. j - 1) + x(h, g, i))
 
@@ -27,7 +27,7 @@ from hetero_mtf.planning.memory.layer_memory import NetworkMemory
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO, distinct
 from hetero_mtf.planning.pipeline.group_stages import GroupStages, with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
-from hetero_mtf.planning.pipeline.stale.prediction import held_bytes, options_of, predict_late
+from hetero_mtf.planning.pipeline.stale.prediction import held_bytes, options_of, predict_stale
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.units import seconds_text
 
@@ -37,7 +37,7 @@ _Run = tuple[int, int, int]  # group, first block, end
 
 
 @dataclasses.dataclass(frozen=True)
-class LatePipeline:
+class StalePipeline:
     """Stages with their execution and prediction."""
 
     stages: tuple[Stage, ...]
@@ -45,14 +45,14 @@ class LatePipeline:
     prediction: Prediction
 
 
-def best_late_pipeline(
+def best_stale_pipeline(
     costs: MicrobatchCosts,
     execution: Execution,
     stages: int | None = None,
     devices: Sequence[int] | None = None,
     groups: bool = True,
     below_s: float = math.inf,
-) -> LatePipeline:
+) -> StalePipeline:
     """Return the pipeline with the least predicted step, of two stages at least.
 
     Parameters
@@ -77,7 +77,7 @@ def best_late_pipeline(
     """
     search = _Search(costs, execution, devices, groups)
     counts = range(2, min(len(search.devices), len(search.chain)) + 1) if stages is None else [stages]
-    best: LatePipeline | None = None
+    best: StalePipeline | None = None
     for count in counts:
         faults = execution.faults(costs.profile.batch_size, count)
         if faults and stages is not None:
@@ -141,7 +141,7 @@ class _Search:
         rooms = [free.get(device.pool, math.inf) for device in profile.cluster.devices]
         return np.array([min(rooms[device] for device in group) for group in self.groups])
 
-    def best(self, count: int) -> LatePipeline | None:
+    def best(self, count: int) -> StalePipeline | None:
         """Return the best pipeline of so many stages, each with the layout that is best for it on its group; None if none fits."""
         runs = self._runs(count, checked=False)
         if runs is None or not all(self._fits(*run, number, count) for number, run in enumerate(runs)):
@@ -152,7 +152,7 @@ class _Search:
         parts = tuple(with_samples(stage, self.costs.profile.batch_size) for stage in stages)
         rates = options_of(self.execution).rates
         execution = self.execution if len(rates) in (0, count) else dataclasses.replace(self.execution, stale=None)
-        return LatePipeline(parts, execution, predict_late(self.costs, parts, execution)[0])
+        return StalePipeline(parts, execution, predict_stale(self.costs, parts, execution)[0])
 
     def _runs(self, count: int, checked: bool) -> list[_Run] | None:
         """Return the stages of the least slowest one; None if there is none.

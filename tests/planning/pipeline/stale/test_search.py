@@ -16,7 +16,7 @@ from hetero_mtf.planning.layout.blocks import blocks
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan, time_line
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
-from hetero_mtf.planning.pipeline.stale.search import best_late_pipeline
+from hetero_mtf.planning.pipeline.stale.search import best_stale_pipeline
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.execution import Execution
@@ -46,7 +46,7 @@ def every_pipeline(profile: Profile, stages: int, schedule: str, stale: StaleOpt
 def test_no_pipeline_of_single_devices_is_faster(stages: int, backward: str, schedule: str, microbatches: int) -> None:
     stale = StaleOptions(backward)
     costs = MicrobatchCosts(PROFILE)
-    best = best_late_pipeline(costs, Execution(schedule, microbatches, stale=stale), stages, groups=False)
+    best = best_stale_pipeline(costs, Execution(schedule, microbatches, stale=stale), stages, groups=False)
     predicted = [predict_plan(costs.full_batch, each) for each in every_pipeline(PROFILE, stages, schedule, stale, microbatches)]
     least = min(each.step_s for each in predicted if each is not None)
     assert best.prediction.step_s == pytest.approx(least, rel=1e-6)
@@ -54,23 +54,23 @@ def test_no_pipeline_of_single_devices_is_faster(stages: int, backward: str, sch
 
 def test_groups_are_no_slower_than_single_devices() -> None:
     costs, execution = MicrobatchCosts(PROFILE), Execution("decoupled")
-    alone = best_late_pipeline(costs, execution, groups=False)
-    together = best_late_pipeline(costs, execution)
+    alone = best_stale_pipeline(costs, execution, groups=False)
+    together = best_stale_pipeline(costs, execution)
     assert together.prediction.step_s <= alone.prediction.step_s * 1.001
 
 
 def test_memory_is_kept_to() -> None:
     costs = MicrobatchCosts(PROFILE)
     execution = Execution("decoupled", stale=StaleOptions("stored"))
-    free = best_late_pipeline(costs, execution, 2, groups=False)
+    free = best_stale_pipeline(costs, execution, 2, groups=False)
     most = max(part.memory_bytes for part in free.prediction.parts)
     pools = tuple(dataclasses.replace(pool, free_bytes=int(most * 0.97)) for pool in PROFILE.memory)
-    tight = best_late_pipeline(MicrobatchCosts(dataclasses.replace(PROFILE, memory=pools)), execution, 2, groups=False)
+    tight = best_stale_pipeline(MicrobatchCosts(dataclasses.replace(PROFILE, memory=pools)), execution, 2, groups=False)
     assert max(part.memory_bytes for part in tight.prediction.parts) <= int(most * 0.97)
     assert tight.prediction.step_s >= free.prediction.step_s
     none = tuple(dataclasses.replace(pool, free_bytes=1) for pool in PROFILE.memory)
     with pytest.raises(PlanError, match="no pipeline of schedule decoupled fits into memory"):
-        best_late_pipeline(MicrobatchCosts(dataclasses.replace(PROFILE, memory=none)), execution, 2, groups=False)
+        best_stale_pipeline(MicrobatchCosts(dataclasses.replace(PROFILE, memory=none)), execution, 2, groups=False)
 
 
 def test_auto_takes_a_late_pipeline_only_where_it_is_allowed() -> None:

@@ -15,9 +15,9 @@ import hetero_mtf as hm
 from hetero_mtf.errors import PlanError, UnsupportedError
 from hetero_mtf.mesh.operations import select
 from tests.program import small_nets as nets
-from tests.program.decoupled_simulation import LAYERS, WIDTH, Adam, Momentum, Simulation, Way
 from tests.program.oracle import worst_error
 from tests.program.pipelines import Pipe, steps_for
+from tests.program.stale_simulation import LAYERS, WIDTH, Adam, Momentum, Simulation, Way
 
 REPLAY = Way()
 STARTS = {1: [0], 2: [0, 3], 3: [0, 1, 3], 4: [0, 1, 2, 4]}

@@ -135,11 +135,11 @@ def remembered(strategy: Callable[Concatenate[Costs, P], Candidate]) -> Callable
     ----------
     strategy : function of Costs and of everything else that its candidate depends on, which is hashable.
     """
-    found: weakref.WeakKeyDictionary[Costs, dict[Any, Candidate]] = weakref.WeakKeyDictionary()
+    by_costs: weakref.WeakKeyDictionary[Costs, dict[Any, Candidate]] = weakref.WeakKeyDictionary()
 
     @functools.wraps(strategy)
     def remembering(costs: Costs, /, *arguments: P.args, **options: P.kwargs) -> Candidate:
-        candidates, key = found.setdefault(costs, {}), (arguments, *sorted(options.items()))
+        candidates, key = by_costs.setdefault(costs, {}), (arguments, *sorted(options.items()))
         if key not in candidates:
             candidates[key] = strategy(costs, *arguments, **options)
         return candidates[key]

@@ -13,7 +13,7 @@ __version__ = "0.2.0"
 _MODULE_OF_NAME = {
     "Cluster": "hetero_mtf.runtime.cluster",
     "PipelineOptions": "hetero_mtf.planning.pipeline.search",
-    "Plan": "hetero_mtf.keras_reading.plans",
+    "Plan": "hetero_mtf.keras_reading.plan_of_model",
     "StaleOptions": "hetero_mtf.planning.schedule.stale",
     "Profile": "hetero_mtf.planning.profile.profile",
     "Trainer": "hetero_mtf.training.trainer",

@@ -14,6 +14,22 @@ FILES_PER_FOLDER = 20
 LINES_PER_FILE = 400
 LINES_PER_FUNCTION = 60  # from `def` on, the docstring counted
 
+OF_LAYERS = "one kind of layer: its description, its operation on a mesh, how a program builds it"
+OF_STALE = "the same of schedules with a flush and without one"
+SHARED_NAMES = {
+    **dict.fromkeys(("activation", "attention", "conv", "depthwise", "heads", "kernel"), OF_LAYERS),
+    **dict.fromkeys(("merge", "norm", "pool", "sample_norm", "scaling"), OF_LAYERS),
+    **dict.fromkeys(("engine", "passes", "prediction", "search"), OF_STALE),
+    **dict.fromkeys(("calibrate", "plan", "worker"), "a command and what it calls"),
+    "choice": "a plan that takes the place of another, before and while it is trained by",
+    "contribution": "the contribution of a device, to a plan of one stage and of several",
+    "corrections": "a record and how it is reported",
+    "records": "the records that a package is about",
+    "sections": "the sections of a report",
+    "what_if": "a record and the options that name it",
+}
+"""Names that several files have -> the one idea that they are of; a reader who looks for a file by its name then finds the right ones."""
+
 Imports = Mapping[str, frozenset[str]]
 
 
@@ -104,6 +120,11 @@ def test_a_circle_through_a_type_and_a_function_is_reported(tmp_path: pathlib.Pa
 def test_no_folder_has_too_many_files() -> None:
     counts = collections.Counter(path.parent.relative_to(ROOT).as_posix() for path in _files(*SOURCES))
     assert {folder: count for folder, count in counts.items() if count > FILES_PER_FOLDER} == {}
+
+
+def test_files_share_a_name_only_where_they_are_one_idea() -> None:
+    counts = collections.Counter(path.stem for path in _files("hetero_mtf") if path.stem != "__init__")
+    assert {name for name, count in counts.items() if count > 1} == set(SHARED_NAMES)
 
 
 def test_no_file_has_too_many_lines() -> None:

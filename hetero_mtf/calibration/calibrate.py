@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from hetero_mtf.calibration.alone import accompanied, heaviest, process_of, sample_alone
-from hetero_mtf.calibration.budget import CalibrationWarning, DeviceCounts, Effort, effort_within
+from hetero_mtf.calibration.calibration_budget import CalibrationWarning, DeviceCounts, Effort, effort_within
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import between, measure_link, pair_kind
 from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link

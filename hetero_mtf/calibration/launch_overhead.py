@@ -21,7 +21,7 @@ import tensorflow as tf
 from hetero_mtf.calibration.windows import Windows, repeated_run
 from hetero_mtf.calibration.work import Work, work_on
 from hetero_mtf.program.batch_arrays import BatchArrays
-from hetero_mtf.program.feeding.choice import staged_batches
+from hetero_mtf.program.feeding.feed_choice import staged_batches
 from hetero_mtf.program.feeding.staged_batches import StagedBatches
 
 WORK_S = 0.01

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.calibration.adaptive import Sampled, next_sample
-from hetero_mtf.calibration.budget import Effort, EffortWindows
+from hetero_mtf.calibration.calibration_budget import Effort, EffortWindows
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of
 from hetero_mtf.calibration.probe import Probe, build_probe
 from hetero_mtf.calibration.windows import Measurement, Windows, together

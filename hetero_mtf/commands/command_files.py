@@ -6,7 +6,7 @@ import os
 import pathlib
 
 from hetero_mtf.commands.options.requests import EvaluateRequest, PredictRequest, TrainRequest
-from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
+from hetero_mtf.commands.options.volume_options import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.files import CommandFile, CommandFiles, command_file, identity
 from hetero_mtf.commands.process.run_files import beside, beside_plan, best_file, curves_beside
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.options.loss_options import objective_options
 from hetero_mtf.commands.options.model import model_options
-from hetero_mtf.commands.options.objective import objective_options
 from hetero_mtf.commands.options.requests import EvaluateRequest
-from hetero_mtf.commands.options.volumes import (
+from hetero_mtf.commands.options.volume_options import (
     POSITIVE,
     SIZES,
     ClassType,
@@ -97,7 +97,7 @@ def evaluate_volumes(request: EvaluateRequest) -> Scores:
     HeteroError
         If something cannot be read or does not fit.
     """
-    from hetero_mtf.commands.mri.volumes import table_of, trained_workload
+    from hetero_mtf.commands.mri.volume_workload import table_of, trained_workload
     from hetero_mtf.commands.workload.data_record import load_stored
     from hetero_mtf.commands.workload.restored_trainer import read_state
     from hetero_mtf.json_file import write_json

@@ -69,7 +69,7 @@ def command(
     print_planning_line(f"reading {plan_file}")
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.planning.profile.validity import profile_warnings
-    from hetero_mtf.report.facts import ReportedPlan, facts
+    from hetero_mtf.report.plan_facts import ReportedPlan, facts
 
     what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size)
     if file_kind(plan_file) == PROFILE:

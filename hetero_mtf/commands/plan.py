@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetero_mtf.commands.options.model import model_options
-from hetero_mtf.commands.options.pipeline import PipelineChoice, SearchProgress, pipeline_options
+from hetero_mtf.commands.options.pipeline_options import PipelineChoice, SearchProgress, pipeline_options
 from hetero_mtf.commands.options.shared import (
     BATCH_SIZE,
     MANUAL,

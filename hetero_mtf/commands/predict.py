@@ -11,7 +11,7 @@ import click
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.requests import PredictRequest
-from hetero_mtf.commands.options.volumes import POSITIVE, SIZES, ClassType, DataName, VolumeOptions, reading_options
+from hetero_mtf.commands.options.volume_options import POSITIVE, SIZES, ClassType, DataName, VolumeOptions, reading_options
 from hetero_mtf.errors import DataError
 from hetero_mtf.file_kind import ARRAYS, file_kind, in_place_of
 
@@ -58,7 +58,7 @@ def command(**options: Any) -> None:
     if request.data is None:
         _predict_arrays(request)
         return
-    from hetero_mtf.commands.mri.predict import predict_volumes
+    from hetero_mtf.commands.mri.predict_scans import predict_volumes
 
     predict_volumes(request)
 

@@ -12,12 +12,12 @@ import click
 from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.callbacks import CallbackOptions, callback_options
 from hetero_mtf.commands.options.config_file import HEADER, config_option
+from hetero_mtf.commands.options.loss_options import objective_options
 from hetero_mtf.commands.options.model import model_options
-from hetero_mtf.commands.options.objective import objective_options
-from hetero_mtf.commands.options.pipeline import allow_stale_option
+from hetero_mtf.commands.options.pipeline_options import allow_stale_option
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.typed import refuse_unused
-from hetero_mtf.commands.options.volumes import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
+from hetero_mtf.commands.options.volume_options import SIZES, VolumeOptions, data_option, default_batch_size, is_volumes, volume_options
 from hetero_mtf.planning.names import EARLIER_NAMES, STALE_SCHEDULES
 from hetero_mtf.scratch_file import sole_writer
 
@@ -192,7 +192,7 @@ def _workload(request: TrainRequest) -> Workload:
 
     if not is_volumes(request.data):
         return load_workload(request.model, request.model_arguments, request.precision, request.data, request.seed)
-    from hetero_mtf.commands.mri.volumes import table_of, workload_to_train
+    from hetero_mtf.commands.mri.volume_workload import table_of, workload_to_train
     from hetero_mtf.commands.workload.data_record import load_stored
 
     table_of(request.data)
@@ -205,7 +205,7 @@ def _training(request: TrainRequest, run: ChosenRun) -> tuple[PlanRequest, Calla
     """Return where the plan comes from, and what trains by it: one network, or one for each fold."""
     planned = _plan_request(request)
     if request.volumes.all_folds:
-        from hetero_mtf.commands.mri.folds import planned_before, train_folds
+        from hetero_mtf.commands.mri.fold_training import planned_before, train_folds
 
         return planned_before(request, planned), functools.partial(train_folds, train=_train)
     if is_volumes(request.data):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetero_mtf.data.array import Array
-from hetero_mtf.data.batch import Batch, add_class_weight, cast_batch, check_batch, check_class_weight
+from hetero_mtf.data.checked_batch import Batch, add_class_weight, cast_batch, check_batch, check_class_weight
 from hetero_mtf.data.form import Form
 from hetero_mtf.data.ordered_source import OrderedSource
 from hetero_mtf.data.source import checked_steps

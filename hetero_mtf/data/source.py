@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.data.prefetch import Prefetcher
 from hetero_mtf.errors import DataError
 

@@ -23,7 +23,7 @@ from hetero_mtf.layers.fallback.certain import (
     Operands,
     operation_is_samplewise,
 )
-from hetero_mtf.layers.fallback.kind import OPTION, KerasCall, is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import OPTION, KerasCall, is_keras_call
 
 OUTPUT_DTYPES = (*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool")
 _DRAWS = ("dropout", "recurrent_dropout", "rate", "stddev")  # options by which a layer draws, or not

@@ -15,7 +15,7 @@ from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 from hetero_mtf.keras_reading.policy import reads_as_described, with_policy
 from hetero_mtf.keras_reading.wiring import Node
 from hetero_mtf.layers.catalogue import KINDS
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 
 # Functions that are computed by the layer of the same meaning where they read tensors of one rank.
 _AS_LAYERS = {f"keras.ops.{name}": name for name in ("Add", "Subtract", "Multiply", "Maximum", "Minimum")}

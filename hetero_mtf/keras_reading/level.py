@@ -8,7 +8,7 @@ from typing import Any
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.structure import leaves_of
-from hetero_mtf.keras_reading.call_order import Call
+from hetero_mtf.keras_reading.keras_order import Call
 
 MODELS = ("Functional", "Model", "Sequential")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hetero_mtf.graph.structure import leaves_of, map_leaves
-from hetero_mtf.keras_reading.call_order import Call
 from hetero_mtf.keras_reading.graph_of_calls import inner_function
+from hetero_mtf.keras_reading.keras_order import Call
 from hetero_mtf.keras_reading.level import Level, Place
 from hetero_mtf.keras_reading.operations import configuration, is_layer, is_symbol, layers_in
 from hetero_mtf.keras_reading.private_names import calls_in, calls_of, input_structure, output_structure, source_of

@@ -9,13 +9,13 @@ from typing import Any
 import keras
 
 from hetero_mtf.graph.structure import leaves_of
-from hetero_mtf.keras_reading.call_order import Call
 from hetero_mtf.keras_reading.following import followed
 from hetero_mtf.keras_reading.graph_of_calls import inner_function, traced
-from hetero_mtf.keras_reading.heads import attended, attention_options, output_options, projection_options
+from hetero_mtf.keras_reading.keras_order import Call
 from hetero_mtf.keras_reading.level import Place
 from hetero_mtf.keras_reading.live_call import MASK_OUTPUT, LiveCall
 from hetero_mtf.keras_reading.live_level import LiveLevel, is_special, live_level, takes_masks
+from hetero_mtf.keras_reading.multi_head import attended, attention_options, output_options, projection_options
 from hetero_mtf.keras_reading.operations import class_of, is_layer
 from hetero_mtf.keras_reading.private_names import mask_of, output_structure, projections
 from hetero_mtf.keras_reading.wiring import Node, Wiring

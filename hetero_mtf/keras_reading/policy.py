@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hetero_mtf.graph.description import DTYPES, FLOATS
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.keras_reading.wiring import Node
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.layers.kind import INTEGERS
 
 _MIXED = "mixed_"  # begins the name of a policy with float32 variables

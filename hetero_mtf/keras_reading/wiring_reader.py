@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from hetero_mtf.errors import UnsupportedError, refuse
 from hetero_mtf.graph.structure import Structure, leaves_of, map_leaves
-from hetero_mtf.keras_reading.call_order import Call, call_order
+from hetero_mtf.keras_reading.keras_order import Call, call_order
 from hetero_mtf.keras_reading.level import Level, Place, kind_in, stored_level
 from hetero_mtf.keras_reading.wiring import CALLS_UP_TO, Node, Wiring
 

@@ -23,7 +23,7 @@ from hetero_mtf.layers.elementwise.dropout import (
 from hetero_mtf.layers.elementwise.masked import MaskedOutput
 from hetero_mtf.layers.elementwise.merge import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
 from hetero_mtf.layers.elementwise.scaling import Normalization, Rescaling
-from hetero_mtf.layers.fallback.kind import OPTION, SPLIT, is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import OPTION, SPLIT, is_keras_call
 from hetero_mtf.layers.kind import LayerKind
 from hetero_mtf.layers.normalization.norm import BatchNormalization
 from hetero_mtf.layers.normalization.sample_norm import GroupNormalization, LayerNormalization, RMSNormalization, UnitNormalization

@@ -42,7 +42,7 @@ from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.layers import best_layers, proven
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step, why_longer
-from hetero_mtf.planning.strategies.search import Candidate
+from hetero_mtf.planning.strategies.split_search import Candidate
 from hetero_mtf.units import seconds_text
 
 Strategy = Callable[[Costs], Candidate]

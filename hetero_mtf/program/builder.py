@@ -27,7 +27,7 @@ from hetero_mtf.program.ops.merge import MergeOps
 from hetero_mtf.program.ops.norm import NormOps
 from hetero_mtf.program.ops.sample_norm import SampleNormOps
 from hetero_mtf.program.ops.scaling import ScalingOps
-from hetero_mtf.program.ops.space import SpaceOps
+from hetero_mtf.program.ops.spatial import SpaceOps
 from hetero_mtf.program.ops.value import Value
 
 

@@ -25,7 +25,7 @@ from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
 from hetero_mtf.program.context import PlacedStage, ProgramContext, mixing_of
-from hetero_mtf.program.feeding.choice import staged_batches
+from hetero_mtf.program.feeding.feed_choice import staged_batches
 from hetero_mtf.program.feeding.staged_batches import StagedBatches, fed_arrays
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.keras_reading.keras_call import weights_of
 from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.layers.half_precision import sums_in
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.pipeline.plan_prediction import time_line
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import stage_rows
+from hetero_mtf.planning.plan.plan_text import stage_rows
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.report.bottleneck import bottlenecks
-from hetero_mtf.report.pipeline import stage_bottlenecks
+from hetero_mtf.report.limiting_part import bottlenecks
+from hetero_mtf.report.pipeline_sections import stage_bottlenecks
 from hetero_mtf.report.section import Section
 from hetero_mtf.report.table import BESIDE_UP_TO, NOTHING, Table
-from hetero_mtf.report.time_line.pipeline import predicted_line
+from hetero_mtf.report.time_line.pipeline_line import predicted_line
 from hetero_mtf.units import bytes_text, seconds_text
 
 

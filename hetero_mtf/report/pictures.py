@@ -6,8 +6,8 @@ import math
 
 from hetero_mtf.planning.layout.records import DevicePart, LayerLayout, Prediction, Stage
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import stage_rows
-from hetero_mtf.report.bottleneck import critical
+from hetero_mtf.planning.plan.plan_text import stage_rows
+from hetero_mtf.report.limiting_part import critical
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.section import Bar, Bars
 from hetero_mtf.units import seconds_text

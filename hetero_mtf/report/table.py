@@ -17,7 +17,7 @@ from rich.text import Text
 
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import stage_rows
+from hetero_mtf.planning.plan.plan_text import stage_rows
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.units import bytes_text, seconds_text
 

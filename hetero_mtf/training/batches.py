@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.data.form import Form
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.records import Layer, LayerGraph

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hetero_mtf.data.array import check_finite
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.errors import DataError, NotFiniteError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.training.array_archive import DAMAGED, read_archive

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.data.batch import Batch, add_class_weight, check_batch, check_class_weight
+from hetero_mtf.data.checked_batch import Batch, add_class_weight, check_batch, check_class_weight
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.program.engine import Finished

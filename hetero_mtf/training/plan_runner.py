@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.devices.records import Device
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan.plan import Plan

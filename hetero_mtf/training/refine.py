@@ -9,7 +9,7 @@ import numpy as np
 from hetero_mtf.errors import PlanError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
-from hetero_mtf.layers.fallback.kind import layers_that_add_losses
+from hetero_mtf.layers.fallback.keras_call_kind import layers_that_add_losses
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile

@@ -11,7 +11,7 @@ from hetero_mtf.errors import DataError
 from hetero_mtf.graph.structure import Structure
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
-from hetero_mtf.layers.fallback.kind import layers_that_add_losses
+from hetero_mtf.layers.fallback.keras_call_kind import layers_that_add_losses
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S

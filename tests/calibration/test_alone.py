@@ -9,7 +9,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.calibration.alone import accompanied, heaviest, sample_alone
-from hetero_mtf.calibration.budget import EffortWindows
+from hetero_mtf.calibration.calibration_budget import EffortWindows
 from hetero_mtf.calibration.points import points
 from hetero_mtf.calibration.sampling import MeasurementContext
 from hetero_mtf.calibration.windows import Windows

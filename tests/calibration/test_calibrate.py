@@ -20,10 +20,11 @@ import keras
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.calibration import budget, sampling
 from hetero_mtf.calibration import calibrate as module
-from hetero_mtf.calibration.budget import CalibrationWarning, Effort, EffortWindows, effort_within
+from hetero_mtf.calibration import calibration_budget as budget
+from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.calibrate import _distinct, _processes, calibrate
+from hetero_mtf.calibration.calibration_budget import CalibrationWarning, Effort, EffortWindows, effort_within
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.devices import Device, Link
 from hetero_mtf.errors import ClusterError, HeteroError, ProfileError, UnsupportedError, WorkerError
@@ -32,7 +33,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import arrange
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.strategies.search import Sizer
+from hetero_mtf.planning.strategies.split_search import Sizer
 from tests.runtime.conftest import eventually, groups, process_state
 
 __all__ = ["eventually", "groups", "process_state"]

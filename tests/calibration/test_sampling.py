@@ -11,7 +11,7 @@ import keras
 import pytest
 
 from hetero_mtf.calibration import sampling
-from hetero_mtf.calibration.budget import Effort, EffortWindows
+from hetero_mtf.calibration.calibration_budget import Effort, EffortWindows
 from hetero_mtf.calibration.points import Point, extreme_points, points
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler
 from hetero_mtf.calibration.windows import Measurement, Windows

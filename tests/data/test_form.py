@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.data import batch_source
-from hetero_mtf.data.batch import add_class_weight, check_batch
+from hetero_mtf.data.checked_batch import add_class_weight, check_batch
 from hetero_mtf.data.factory import is_stream
 from hetero_mtf.data.form import Form
 from hetero_mtf.errors import DataError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.data.prefetch import AHEAD, Prefetcher
 
 

@@ -13,7 +13,7 @@ import hetero_mtf as hm
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.layers import KINDS, LayerKind, Variable, kind_of, register
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from tests.cases import first_fast
 from tests.program.oracle import Steps, keras_run, our_run, worst_error
 

@@ -14,7 +14,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import LayerLayout
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings
-from hetero_mtf.planning.layout_search.space import LayoutState, Space
+from hetero_mtf.planning.layout_search.layout_space import LayoutState, Space
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, profile_of
 

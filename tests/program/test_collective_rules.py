@@ -12,7 +12,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.collectives import choice as made
+from hetero_mtf.mesh.collectives import method_choice as made
 from hetero_mtf.planning.layout.records import CollectiveRule
 from hetero_mtf.runtime.in_process import InProcess
 from tests.cases import first_fast

@@ -14,7 +14,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.keras_reading.graph_of_calls import traced
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.layers.fallback.kind import OPTION, is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import OPTION, is_keras_call
 from tests.program import drawing
 from tests.program.fallback_nets import NETS, RANDOM, SLICED
 from tests.program.oracle import expected_placement, worst_error

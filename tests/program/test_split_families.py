@@ -11,7 +11,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.layout.resharding import input_of, output_of, reshardings
 

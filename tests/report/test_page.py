@@ -13,8 +13,8 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import WhatIf, what_if_profile
 from hetero_mtf.report.before_after import before_after
-from hetero_mtf.report.facts import ReportedPlan, facts
 from hetero_mtf.report.page import page, write_page
+from hetero_mtf.report.plan_facts import ReportedPlan, facts
 from hetero_mtf.report.section import Section, sections_text
 from tests.planning.networks import Net, pair_net, profile_of
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from hetero_mtf.data.batch import Batch, check_batch
+from hetero_mtf.data.checked_batch import Batch, check_batch
 from hetero_mtf.errors import DataError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.program.batch_arrays import BatchArrays

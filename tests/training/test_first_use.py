@@ -15,7 +15,7 @@ from hetero_mtf.errors import DataError, PlanError, UnsupportedError
 from hetero_mtf.training import plan_choice
 from tests.program.oracle import worst_error
 
-pytestmark = pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")  # other tests run beside
+pytestmark = pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibration_budget.CalibrationWarning")  # other tests run beside
 
 
 @pytest.fixture

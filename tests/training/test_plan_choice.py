@@ -159,7 +159,7 @@ DAMAGE: dict[str, bytes] = {
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")  # devices may be busy
+@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibration_budget.CalibrationWarning")  # devices may be busy
 def test_a_damaged_file_is_replaced_with_one_line_each(own_cache: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = _network()
     model.compile("sgd", "mse")

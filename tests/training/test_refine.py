@@ -14,7 +14,7 @@ from hetero_mtf.errors import PlanError, ProfileError
 from tests.training.setting import cross_entropy, data, net
 
 BATCH = 8
-pytestmark = pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")  # of budgets of a second
+pytestmark = pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibration_budget.CalibrationWarning")  # of budgets of a second
 
 
 @pytest.fixture(scope="module")

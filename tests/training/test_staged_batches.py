@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.program.feeding import choice
+from hetero_mtf.program.feeding import feed_choice as choice
 from tests.program.oracle import worst_error
 
 CLASSES = 4

@@ -14,7 +14,7 @@ from hetero_mtf.graph.records import Layer
 from hetero_mtf.keras_reading.keras_call import draws_at_random
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.layers.fallback.kind import is_keras_call
+from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.planning.layout.arrangement import splits_batch
 from tools.conformance.compare import BATCH, Batches, sgd
 

@@ -11,7 +11,7 @@ from hetero_mtf.commands.mri.fold_predictions import FoldPredictions
 from hetero_mtf.commands.mri.fold_record import FoldRecord
 from hetero_mtf.commands.mri.score_report import score_report
 from hetero_mtf.json_file import write_json
-from hetero_mtf.report.scoring.folds import FoldScores
+from hetero_mtf.report.scoring.scores_of_folds import FoldScores
 
 
 def save_scores(files: FoldFiles, part: FoldPredictions, fold: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.commands.workload.objective import probabilities_of
+from hetero_mtf.commands.workload.chosen_loss import probabilities_of
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.data.volumes.volume_source import VolumeSource

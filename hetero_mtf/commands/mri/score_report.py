@@ -14,8 +14,8 @@ from hetero_mtf.data.volumes.volume_data import VolumeData
 from hetero_mtf.report.page import write_page
 from hetero_mtf.report.scores import Scores
 from hetero_mtf.report.scoring.curves import Curves, curves_png, save_curves, told
-from hetero_mtf.report.scoring.folds import FoldScores
 from hetero_mtf.report.scoring.groups import GroupScores, group_scores
+from hetero_mtf.report.scoring.scores_of_folds import FoldScores
 from hetero_mtf.report.scoring.sections import ABOUT_SCORES, score_sections
 
 

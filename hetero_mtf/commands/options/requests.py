@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options.callbacks import CallbackOptions
-from hetero_mtf.commands.options.objective import ObjectiveChoice
+from hetero_mtf.commands.options.loss_options import ObjectiveChoice
 from hetero_mtf.commands.options.shared import OptimizerChoice
-from hetero_mtf.commands.options.volumes import VolumeOptions, is_volumes
+from hetero_mtf.commands.options.volume_options import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.run_files import beside, best_file, config_file
 
 _NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored with its model"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers.fallback.kind import keras_calls_text
+from hetero_mtf.layers.fallback.keras_call_kind import keras_calls_text
 from hetero_mtf.planning.layout.records import DevicePart, Stage
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import execution_text, proof_text, proven
+from hetero_mtf.planning.plan.plan_text import execution_text, proof_text, proven
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.loop import Refinement
-from hetero_mtf.report.bottleneck import bottlenecks
-from hetero_mtf.report.facts import ReportedPlan, verdict
 from hetero_mtf.report.legend import layout_legend
+from hetero_mtf.report.limiting_part import bottlenecks
 from hetero_mtf.report.measured import Measured
-from hetero_mtf.report.pipeline import stages_table
+from hetero_mtf.report.pipeline_sections import stages_table
+from hetero_mtf.report.plan_facts import ReportedPlan, verdict
 from hetero_mtf.report.step_time import StepTimes
 from hetero_mtf.report.table import (
     Table,

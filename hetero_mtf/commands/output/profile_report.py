@@ -11,7 +11,7 @@ import click
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import PROGRAMS, profile_warnings
-from hetero_mtf.report.profile.facts import profile_facts
+from hetero_mtf.report.profile.profile_facts import profile_facts
 from hetero_mtf.report.profile.sections import profile_sections
 from hetero_mtf.report.section import Section, sections_text
 

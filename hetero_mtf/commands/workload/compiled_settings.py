@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.commands.options.objective import Identified, ObjectiveChoice
+from hetero_mtf.commands.options.loss_options import Identified, ObjectiveChoice
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.workload.identifiers import loss_kind
 from hetero_mtf.commands.workload.keras_file import configuration_in

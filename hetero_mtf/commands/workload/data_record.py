@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.commands.process.run_files import beside
-from hetero_mtf.data.volumes.record import VolumeRecord
+from hetero_mtf.data.volumes.volume_record import VolumeRecord
 from hetero_mtf.errors import CheckpointError, DataError, HeteroError
 from hetero_mtf.graph.description import DTYPES
 from hetero_mtf.json_file import read_json, write_json

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from hetero_mtf.commands.options.objective import Identified
+from hetero_mtf.commands.options.loss_options import Identified
 from hetero_mtf.errors import UnsupportedError
 
 _NOT_NAMES = frozenset({"get", "serialize", "deserialize", "Loss", "Metric", "MeanMetricWrapper"})

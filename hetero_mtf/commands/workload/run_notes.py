@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from hetero_mtf.commands.options.loss_options import Identified, ObjectiveChoice
 from hetero_mtf.commands.options.model import PRECISIONS
-from hetero_mtf.commands.options.objective import Identified, ObjectiveChoice
 from hetero_mtf.commands.workload.plain_configuration import ForeignObject, plain_configuration
 from hetero_mtf.errors import CheckpointError
 from hetero_mtf.units import value_text

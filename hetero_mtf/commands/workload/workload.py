@@ -8,13 +8,13 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hetero_mtf.commands.options.loss_options import ObjectiveChoice
 from hetero_mtf.commands.options.model import float_type
-from hetero_mtf.commands.options.objective import ObjectiveChoice
 from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.workload.chosen_loss import check_targets, loss_of, loss_text, metrics_of
 from hetero_mtf.commands.workload.data_record import Stored
 from hetero_mtf.commands.workload.logged_metrics import check_loss, logged_names
 from hetero_mtf.commands.workload.model_file import is_keras_file, load_model
-from hetero_mtf.commands.workload.objective import check_targets, loss_of, loss_text, metrics_of
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 from hetero_mtf.errors import UnsupportedError

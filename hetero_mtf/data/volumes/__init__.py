@@ -53,13 +53,13 @@ A map on the network's grid, such as what it looked at, laid over the scan; and 
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cache_folder import cache_folder
-from hetero_mtf.data.volumes.check import Cohort, check_scans, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight
 from hetero_mtf.data.volumes.cohort.cohort_options import CohortOptions
 from hetero_mtf.data.volumes.cohort.fault import CohortFault
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
 from hetero_mtf.data.volumes.cohort.reading import read_participants
 from hetero_mtf.data.volumes.cohort.split_choice import SplitChoice
+from hetero_mtf.data.volumes.cohort_check import Cohort, check_scans, open_cohort
 from hetero_mtf.data.volumes.images.nifti import Volume
 from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
 from hetero_mtf.data.volumes.images.scan import read_scan, to_scan_space

@@ -11,7 +11,6 @@ from hetero_mtf.data.array import Array
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.volumes.augmentation import Augmentation
 from hetero_mtf.data.volumes.cache import VolumeCache
-from hetero_mtf.data.volumes.check import Cohort, open_cohort
 from hetero_mtf.data.volumes.class_weight import ClassWeight, weights_text
 from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.fold_choice import FoldChoice
@@ -20,7 +19,8 @@ from hetero_mtf.data.volumes.cohort.participants import Participants
 from hetero_mtf.data.volumes.cohort.split_check import split_notes
 from hetero_mtf.data.volumes.cohort.split_choice import KnownSplit, SplitChoice
 from hetero_mtf.data.volumes.cohort.splits import Split
-from hetero_mtf.data.volumes.record import VolumeRecord, scan_digests
+from hetero_mtf.data.volumes.cohort_check import Cohort, open_cohort
+from hetero_mtf.data.volumes.volume_record import VolumeRecord, scan_digests
 from hetero_mtf.data.volumes.volume_source import VolumeSource
 from hetero_mtf.errors import DataError
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hetero_mtf.data.array import Array
-from hetero_mtf.data.batch import Batch, cast_batch, check_class_weight, weights_by_class
+from hetero_mtf.data.checked_batch import Batch, cast_batch, check_class_weight, weights_by_class
 from hetero_mtf.data.ordered_source import OrderedSource
 from hetero_mtf.data.volumes.augmentation import Augmentation, augmented
 from hetero_mtf.data.volumes.cache import VolumeCache

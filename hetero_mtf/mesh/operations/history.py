@@ -14,7 +14,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
-from hetero_mtf.mesh.operations.call_order import CallOrder
+from hetero_mtf.mesh.operations.overlapping_calls import CallOrder
 
 Tensor = Any
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from hetero_mtf.planning.allocation.problem import ChainProblem
-from hetero_mtf.planning.solvers.window import time_reach
+from hetero_mtf.planning.solvers.sliding_window import time_reach
 
 
 class CoarsePaths:

@@ -24,7 +24,7 @@ from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
 from hetero_mtf.planning.allocation.stage_windows import StageWindows
 from hetero_mtf.planning.solvers.bottleneck import LeastValue
 from hetero_mtf.planning.solvers.least_limit import least_limit
-from hetero_mtf.planning.solvers.window import time_reach, window_minimum
+from hetero_mtf.planning.solvers.sliding_window import time_reach, window_minimum
 
 _ABOVE = 1.0 + 1e-12  # loads are sums of floats
 _UNLIMITED_S = 1e300  # a limit that all loads but infinite ones are below

@@ -17,7 +17,7 @@ from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem, che
 from hetero_mtf.planning.names import LARGEST_LOAD
 from hetero_mtf.planning.solvers.apportionment import equal_sizes
 from hetero_mtf.planning.solvers.bottleneck import LeastSum, LeastValue, minimise
-from hetero_mtf.planning.solvers.window import time_reach, window_minimum
+from hetero_mtf.planning.solvers.sliding_window import time_reach, window_minimum
 
 _TERMS = 2_000_000  # stages there can be; for more the largest one is rounded up to a grid
 _GRID = 1e-4  # of the largest stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hetero_mtf.planning.allocation.problem import ChainProblem
-from hetero_mtf.planning.solvers.window import WindowMinimum, time_reach
+from hetero_mtf.planning.solvers.sliding_window import WindowMinimum, time_reach
 
 
 class StageWindows:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from hetero_mtf.planning.cost.device_ring import Ring
 from hetero_mtf.planning.cost.gradient_buckets import buckets
 from hetero_mtf.planning.cost.hidden_sums import HiddenSums
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.ring import Ring
 from hetero_mtf.planning.layout.arrangement import takes_statistics
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings, weight_gathers

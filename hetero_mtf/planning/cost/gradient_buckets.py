@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hetero_mtf.planning.cost.device_ring import Ring
 from hetero_mtf.planning.cost.link_cost import ring
-from hetero_mtf.planning.cost.ring import Ring
 from hetero_mtf.planning.layout.records import BUCKET_BYTES
 from hetero_mtf.planning.profile.profile import Profile
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from hetero_mtf.graph.records import ITEM_BYTES, LayerGraph
 from hetero_mtf.layers.half_precision import sums_in
+from hetero_mtf.planning.cost.device_ring import Ring, Rules
 from hetero_mtf.planning.cost.gradient_buckets import bucket_bytes_of
 from hetero_mtf.planning.cost.layer_tables import LayerTables
 from hetero_mtf.planning.cost.link_cost import Lines, link_lines, ring
-from hetero_mtf.planning.cost.ring import Ring, Rules
 from hetero_mtf.planning.layout.arrangement import takes_statistics, trains_before
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.synchronisation import synchronisation_groups

@@ -10,7 +10,7 @@ import numpy as np
 from hetero_mtf.devices import Device
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.cost.all_reduce import PairLinks, cheapest_by_size
-from hetero_mtf.planning.cost.ring import Ring, Rules
+from hetero_mtf.planning.cost.device_ring import Ring, Rules
 from hetero_mtf.planning.profile.profile import Profile
 
 Lines = tuple[np.ndarray, np.ndarray]

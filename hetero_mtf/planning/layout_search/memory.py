@@ -10,8 +10,8 @@ import numpy as np
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.resharding import input_of, output_of
 from hetero_mtf.planning.layout.stage_from_layouts import full_stage
-from hetero_mtf.planning.layout_search.objective import any_reader, spread
-from hetero_mtf.planning.layout_search.space import Space
+from hetero_mtf.planning.layout_search.layout_space import Space
+from hetero_mtf.planning.layout_search.step_objective import any_reader, spread
 from hetero_mtf.planning.memory.layer_memory import LayerMemory
 
 

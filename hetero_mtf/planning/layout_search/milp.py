@@ -29,7 +29,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
-from hetero_mtf.planning.layout_search.objective import LayoutCost
+from hetero_mtf.planning.layout_search.step_objective import LayoutCost
 
 TIME_LIMIT_S = 20.0
 RELATIVE_GAP = 1e-6

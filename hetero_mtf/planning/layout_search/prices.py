@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
-from hetero_mtf.planning.layout_search.objective import LayoutCost
+from hetero_mtf.planning.layout_search.step_objective import LayoutCost
 from hetero_mtf.planning.solvers.elimination import Factor, SumMinimum, minimise_sum
 
 ROUNDS = 40  # of finding prices

@@ -18,7 +18,7 @@ from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.stage_from_layouts import full_stage, replicated, split_by_samples, unsplit_stage
 from hetero_mtf.planning.memory.stage_memory import StageBytes, stage_bytes
 from hetero_mtf.planning.solvers.apportionment import proportional
-from hetero_mtf.planning.strategies.search import Sizer
+from hetero_mtf.planning.strategies.split_search import Sizer
 
 FORMS = ("pairs", "gather", "batch")
 

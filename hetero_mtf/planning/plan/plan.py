@@ -14,11 +14,11 @@ from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unles
 from hetero_mtf.planning.layout import manual
 from hetero_mtf.planning.layout.arrangement import arrange
 from hetero_mtf.planning.names import HALVES, PIPELINE, TWO_BATCHES
-from hetero_mtf.planning.plan.check import graph_faults, plan_faults
 from hetero_mtf.planning.plan.collective_rule import one_method
 from hetero_mtf.planning.plan.manual_pipeline import ManualPipeline, pipeline_stages
-from hetero_mtf.planning.plan.record import PlanRecord
-from hetero_mtf.planning.plan.text import plan_line, plan_text
+from hetero_mtf.planning.plan.plan_faults import graph_faults, plan_faults
+from hetero_mtf.planning.plan.plan_record import PlanRecord
+from hetero_mtf.planning.plan.plan_text import plan_line, plan_text
 from hetero_mtf.planning.plan.version1 import current_keys
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.stale import StaleOptions

@@ -9,7 +9,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.manual import batch_stage
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.solvers.apportionment import equal_sizes
-from hetero_mtf.planning.strategies.search import (
+from hetero_mtf.planning.strategies.split_search import (
     Candidate,
     Sizer,
     SplitConfiguration,

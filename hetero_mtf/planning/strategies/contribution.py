@@ -13,7 +13,7 @@ from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import DeviceContribution, Stage
 from hetero_mtf.planning.memory.shortfall import pool_lack
 from hetero_mtf.planning.strategies.resizing import Resizer
-from hetero_mtf.planning.strategies.search import Candidate
+from hetero_mtf.planning.strategies.split_search import Candidate
 
 LEAST_CONTRIBUTION = 0.02  # of a step
 ALL_DEVICES_UP_TO = 8  # devices; of more, only the slowest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import PAIRINGS, Arrangement, arrange
 from hetero_mtf.planning.layout.records import Stage
-from hetero_mtf.planning.strategies.search import (
+from hetero_mtf.planning.strategies.split_search import (
     Candidate,
     Sizer,
     SplitConfiguration,

@@ -13,7 +13,7 @@ from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.memory.shortfall import Shortfall, short_bytes, shortfalls
 from hetero_mtf.planning.solvers.apportionment import equal_sizes
 from hetero_mtf.planning.strategies.resizing import Resizer
-from hetero_mtf.planning.strategies.search import Candidate
+from hetero_mtf.planning.strategies.split_search import Candidate
 
 ROUNDS = 24
 LARGE = 200_000  # layers * devices

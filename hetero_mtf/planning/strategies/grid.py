@@ -14,12 +14,12 @@ from hetero_mtf.planning.layout.arrangement import PAIRINGS, Arrangement, arrang
 from hetero_mtf.planning.layout.manual import Grid, grid_stage
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_grid
-from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
-from hetero_mtf.planning.layout_search.program import fits_in_tables, proof_of, solve_layouts
+from hetero_mtf.planning.layout_search.layout_program import fits_in_tables, proof_of, solve_layouts
+from hetero_mtf.planning.layout_search.two_axes import GridCost, grid_space
 from hetero_mtf.planning.memory.shortfall import short_bytes
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.solvers.apportionment import minimise_maximum, proportional
-from hetero_mtf.planning.strategies.search import (
+from hetero_mtf.planning.strategies.split_search import (
     Candidate,
     SplitConfiguration,
     descend,

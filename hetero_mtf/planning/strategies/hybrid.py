@@ -8,7 +8,7 @@ from typing import Any
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import BORDERS, Arrangement, arrange
 from hetero_mtf.planning.layout.records import Stage
-from hetero_mtf.planning.strategies.search import (
+from hetero_mtf.planning.strategies.split_search import (
     Candidate,
     Sizer,
     SplitConfiguration,

@@ -16,11 +16,11 @@ from hetero_mtf.planning.layout.arrangement import PAIRINGS, arrange
 from hetero_mtf.planning.layout.manual import filter_stage, single_stage, sized_stage
 from hetero_mtf.planning.layout.records import Proof, Stage
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
-from hetero_mtf.planning.layout_search.grid import GridCost, grid_space
+from hetero_mtf.planning.layout_search.layout_program import LayoutSolution, fits_in_tables, proof_of, solve_layouts, solve_within_memory
+from hetero_mtf.planning.layout_search.layout_space import Space, layout_space
 from hetero_mtf.planning.layout_search.milp import TIME_LIMIT_S
-from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.program import LayoutSolution, fits_in_tables, proof_of, solve_layouts, solve_within_memory
-from hetero_mtf.planning.layout_search.space import Space, layout_space
+from hetero_mtf.planning.layout_search.step_objective import LayoutCost
+from hetero_mtf.planning.layout_search.two_axes import GridCost, grid_space
 from hetero_mtf.planning.memory.shortfall import short_bytes
 from hetero_mtf.planning.solvers.apportionment import largest_remainder, proportional
 from hetero_mtf.planning.strategies.batch import best_batch
@@ -29,7 +29,7 @@ from hetero_mtf.planning.strategies.fitting import fitting
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.ideal import least_step_s
 from hetero_mtf.planning.strategies.local_search import improved_on_clocks
-from hetero_mtf.planning.strategies.search import Candidate, remembered
+from hetero_mtf.planning.strategies.split_search import Candidate, remembered
 
 ALL_SETS_UP_TO = 4
 EVERY_COUNT_UP_TO = 16

@@ -11,9 +11,9 @@ import numpy as np
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.stage_from_layouts import full_stage, trimmed_stage
-from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.space import layout_space
-from hetero_mtf.planning.strategies.search import Candidate, timed, tries, with_full_prediction
+from hetero_mtf.planning.layout_search.layout_space import layout_space
+from hetero_mtf.planning.layout_search.step_objective import LayoutCost
+from hetero_mtf.planning.strategies.split_search import Candidate, timed, tries, with_full_prediction
 
 _LEAST_GAIN = 1e-6  # of a step
 

@@ -8,7 +8,7 @@ from hetero_mtf.layers.half_precision import gradient_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
-from hetero_mtf.planning.strategies.search import Candidate
+from hetero_mtf.planning.strategies.split_search import Candidate
 from hetero_mtf.units import bytes_text, seconds_text
 
 LEAST_PART = 0.2  # of the difference

@@ -25,7 +25,7 @@ from hetero_mtf.keras_reading.traced_calls.placeholder_call import call_on_place
 from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements, present_tensors
 from hetero_mtf.keras_reading.traced_calls.random_draws import draws_of_full_batch
 from hetero_mtf.keras_reading.traced_calls.replacements import replaced
-from hetero_mtf.layers.fallback.kind import OPTION
+from hetero_mtf.layers.fallback.keras_call_kind import OPTION
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations.kept import compute_kept
 from hetero_mtf.mesh.operations.local import Processor

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations.normalization import batch as norm
-from hetero_mtf.mesh.operations.normalization.split_batch import SplitNorm, normalize_split_batch, normalize_split_batches
+from hetero_mtf.mesh.operations.normalization import batch_norm as norm
+from hetero_mtf.mesh.operations.normalization.split_batch_norm import SplitNorm, normalize_split_batch, normalize_split_batches
 from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
 

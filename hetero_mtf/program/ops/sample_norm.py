@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.normalization import sample as sample_norm
+from hetero_mtf.mesh.operations.normalization import sample_norm
 from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from hetero_mtf.errors import HeteroError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.layers.fallback.kind import OPTION, is_keras_call, layers_that_add_losses
+from hetero_mtf.layers.fallback.keras_call_kind import OPTION, is_keras_call, layers_that_add_losses
 from hetero_mtf.planning.names import STALE_SCHEDULES
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.batch_arrays import BatchArrays, Result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetero_mtf.report.profile.corrections import correction_sections
-from hetero_mtf.report.profile.facts import DeviceSpeed, LinkSpeed, ProfileFacts
+from hetero_mtf.report.profile.profile_facts import DeviceSpeed, LinkSpeed, ProfileFacts
 from hetero_mtf.report.section import Bar, Bars, Section
 from hetero_mtf.report.table import NOTHING, Table
 from hetero_mtf.report.verdict import relative_text

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetero_mtf.report.scores import Score, Scores, scores
-from hetero_mtf.report.scoring.folds import undefined
+from hetero_mtf.report.scoring.scores_of_folds import undefined
 from hetero_mtf.report.table import NOTHING, Table
 
 UNKNOWN = "n/a"

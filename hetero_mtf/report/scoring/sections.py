@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetero_mtf.report.scores import Scores
-from hetero_mtf.report.scoring.folds import FoldScores
 from hetero_mtf.report.scoring.groups import GroupScores
+from hetero_mtf.report.scoring.scores_of_folds import FoldScores
 from hetero_mtf.report.section import Image, Section
 
 ABOUT_SCORES = "How well a network classifies scans of participants that it was not trained on."

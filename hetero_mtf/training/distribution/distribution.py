@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from hetero_mtf.data.batch import Batch, check_batch
+from hetero_mtf.data.checked_batch import Batch, check_batch
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.keras_reading.private_names import build_with, compile_loss, compile_metrics

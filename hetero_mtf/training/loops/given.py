@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hetero_mtf.data.batch import check_class_weight
+from hetero_mtf.data.checked_batch import check_class_weight
 from hetero_mtf.data.factory import batch_source, is_stream
 from hetero_mtf.data.form import Form
 from hetero_mtf.data.source import BatchSource, checked_steps

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.loops.own_weights import OwnWeights
 from hetero_mtf.training.loops.upcoming import Upcoming

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.keras_reading.private_names import DataAdapter
 

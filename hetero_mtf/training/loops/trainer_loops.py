@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from hetero_mtf.data.batch import Batch, add_class_weight, check_batch
+from hetero_mtf.data.checked_batch import Batch, add_class_weight, check_batch
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import NotFiniteError
 from hetero_mtf.keras_reading.private_names import begin_at, get_data_adapter

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from hetero_mtf.commands.main import program
-from hetero_mtf.commands.options.volumes import VolumeOptions
+from hetero_mtf.commands.options.volume_options import VolumeOptions
 from hetero_mtf.commands.train import command as train
 
 NEEDED = ["--model", "net.py:net", "--data", "digits"]

@@ -9,7 +9,7 @@ from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.commands.workload.data_record import Stored, load_stored, origin_of
 from hetero_mtf.data.volumes import Augmentation, Preprocessing
 from hetero_mtf.data.volumes.cohort.splits import Split
-from hetero_mtf.data.volumes.record import VolumeRecord
+from hetero_mtf.data.volumes.volume_record import VolumeRecord
 from hetero_mtf.errors import CheckpointError, HeteroError
 from hetero_mtf.training.checkpoint import State, save_state
 

@@ -22,7 +22,7 @@ from hetero_mtf.data.volumes import (
 )
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
 from hetero_mtf.data.volumes.cohort.splits import Split
-from hetero_mtf.data.volumes.record import VolumeRecord
+from hetero_mtf.data.volumes.volume_record import VolumeRecord
 from hetero_mtf.errors import DataError
 from hetero_mtf.json_records import read_value
 from tests.data.volumes.nifti_files import SHAPE, write_cohort

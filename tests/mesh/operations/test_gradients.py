@@ -14,7 +14,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise, elementwise, pool
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.normalization import batch as norm
+from hetero_mtf.mesh.operations.normalization import batch_norm as norm
 from tests.mesh.running import implementation, run, shape, with_gradients
 
 X = {"batch": 2, "space0": 5, "space1": 4}

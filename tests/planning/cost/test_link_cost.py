@@ -6,9 +6,9 @@ import pytest
 
 from hetero_mtf.devices import Link
 from hetero_mtf.errors import ProfileError
+from hetero_mtf.planning.cost.device_ring import Ring
 from hetero_mtf.planning.cost.gradient_buckets import bucket_bytes
 from hetero_mtf.planning.cost.link_cost import collective_rules, link_lines, ring
-from hetero_mtf.planning.cost.ring import Ring
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, BUTTERFLY_UP_TO_BYTES, CollectiveRule
 from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout
 from hetero_mtf.planning.profile.profile import Profile

@@ -5,8 +5,8 @@ import pytest
 
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.records import AXIS, Stage
+from hetero_mtf.planning.layout_search.layout_space import Space, layout_space
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
-from hetero_mtf.planning.layout_search.space import Space, layout_space
 from hetero_mtf.planning.memory.layer_memory import LayerMemory
 from tests.cases import first_fast
 from tests.planning.layout_objective import drawn_graph, drawn_profile

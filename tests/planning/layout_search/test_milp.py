@@ -8,11 +8,11 @@ import pytest
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
+from hetero_mtf.planning.layout_search.layout_program import solve_layouts, solve_within_memory
+from hetero_mtf.planning.layout_search.layout_space import Space, layout_space
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
 from hetero_mtf.planning.layout_search.milp import solve_milp
-from hetero_mtf.planning.layout_search.objective import LayoutCost
-from hetero_mtf.planning.layout_search.program import solve_layouts, solve_within_memory
-from hetero_mtf.planning.layout_search.space import Space, layout_space
+from hetero_mtf.planning.layout_search.step_objective import LayoutCost
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.layers import best_layers

@@ -7,11 +7,11 @@ import pytest
 
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
+from hetero_mtf.planning.layout_search.layout_program import beside_bytes, solve_layouts, solve_within_memory
+from hetero_mtf.planning.layout_search.layout_space import layout_space
 from hetero_mtf.planning.layout_search.memory import LayoutMemory
-from hetero_mtf.planning.layout_search.objective import LayoutCost
 from hetero_mtf.planning.layout_search.prices import solve_priced
-from hetero_mtf.planning.layout_search.program import beside_bytes, solve_layouts, solve_within_memory
-from hetero_mtf.planning.layout_search.space import layout_space
+from hetero_mtf.planning.layout_search.step_objective import LayoutCost
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, pool_bytes
 from tests.cases import first_fast
 from tests.planning.layout_objective import every_choice

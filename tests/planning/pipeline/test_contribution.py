@@ -16,7 +16,7 @@ from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions, best_pipeline
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.report.facts import ReportedPlan, facts
+from hetero_mtf.report.plan_facts import ReportedPlan, facts
 from tests.planning.networks import Net, profile_of
 
 

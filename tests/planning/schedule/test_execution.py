@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hetero_mtf.planning.names import CLOCKED_SCHEDULES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES, TWO_BATCHES
-from hetero_mtf.planning.plan.record import PlanRecord
+from hetero_mtf.planning.plan.plan_record import PlanRecord
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.stale import StaleOptions
 

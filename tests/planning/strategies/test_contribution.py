@@ -14,7 +14,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.contribution import device_contributions, without_slowing_devices
 from hetero_mtf.planning.strategies.resizing import Resizer
-from hetero_mtf.planning.strategies.search import Candidate
+from hetero_mtf.planning.strategies.split_search import Candidate
 from tests.planning.networks import pair_net, profile_of
 
 GRAPH = pair_net(48, 48, 24)

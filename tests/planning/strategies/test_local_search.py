@@ -12,7 +12,7 @@ from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.strategies.layers import AFTER_LOCAL_SEARCH
 from hetero_mtf.planning.strategies.local_search import improved_on_clocks
-from hetero_mtf.planning.strategies.search import Candidate
+from hetero_mtf.planning.strategies.split_search import Candidate
 from tests.planning.layout_objective import drawn_graph, drawn_profile
 from tests.planning.networks import pair_net, profile_of
 

@@ -11,7 +11,7 @@ from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.manual import batch_stage, single_stage
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, summed_gradient_bytes, why_longer
-from hetero_mtf.planning.strategies.search import Candidate
+from hetero_mtf.planning.strategies.split_search import Candidate
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import pair_net, profile_of
 

@@ -5,7 +5,7 @@ import json
 
 from hetero_mtf.planning.profile.corrections import Corrections, LayerFactor, MeasuredStep
 from hetero_mtf.report.profile.corrections import correction_facts, correction_sections
-from hetero_mtf.report.profile.facts import profile_facts
+from hetero_mtf.report.profile.profile_facts import profile_facts
 from hetero_mtf.report.profile.sections import profile_sections
 from hetero_mtf.report.section import sections_text
 from tests.planning.networks import pair_net, profile_of

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from hetero_mtf.report.page import page
-from hetero_mtf.report.profile.facts import profile_facts
+from hetero_mtf.report.profile.profile_facts import profile_facts
 from hetero_mtf.report.profile.sections import profile_sections
 from hetero_mtf.report.section import Section, sections_text
 from hetero_mtf.report.table import NOTHING

@@ -89,7 +89,7 @@ def test_a_run_replaces_the_rows_of_an_earlier_one_and_resumes_where_it_was_brok
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibration_budget.CalibrationWarning")
 def test_every_device_equal_batches_and_both_plans_are_measured_side_by_side() -> None:
     small = UnseenNetwork("two convolutions", "1", 8, lambda: convolutions((6, 6, 4), (8, 8), 3))
     case = attempted(small, "0.5,0.4", functools.partial(unseen.run, pace=UnseenPace(2, 1.0, 2.0)))

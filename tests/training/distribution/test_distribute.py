@@ -238,7 +238,7 @@ class Falling(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibration_budget.CalibrationWarning")
 @pytest.mark.parametrize("optimizer", [keras.optimizers.AdamW, keras.optimizers.Nadam])
 def test_a_schedule_that_cannot_be_written_down_is_planned_and_trained_with(optimizer: Any) -> None:
     def make() -> keras.Model:

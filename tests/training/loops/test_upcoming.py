@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.data.array_source import ArraySource
-from hetero_mtf.data.batch import Batch
+from hetero_mtf.data.checked_batch import Batch
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import DataError
 from hetero_mtf.training.loops.source_adapter import SourceBatches, source_adapter

@@ -14,7 +14,7 @@ from tests.program.oracle import worst_error
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.serial,
-    pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.budget.CalibrationWarning"),
+    pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibration_budget.CalibrationWarning"),
 ]
 
 BATCH, STEPS, THROTTLED_AT = 16, 400, 40

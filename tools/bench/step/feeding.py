@@ -92,7 +92,7 @@ def resident_parts(kept: list[Any]) -> Iterator[None]:
 
 def resident_step(trainer: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
     """Return what takes an epoch of steps whose batch lies on the devices, and returns the seconds of a step."""
-    from hetero_mtf.data.batch import Batch
+    from hetero_mtf.data.checked_batch import Batch
 
     kept: list[Any] = []
     batch = trainer._feed(Batch(x[:BATCH], y[:BATCH], None))

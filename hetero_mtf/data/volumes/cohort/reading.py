@@ -15,7 +15,7 @@ from hetero_mtf.data.volumes.cohort.fault import CohortFault, report
 from hetero_mtf.data.volumes.cohort.participants import CENTRES, SESSIONS, Participants, Scan
 from hetero_mtf.data.volumes.cohort.repetitions import repetition_faults, spelling_faults
 from hetero_mtf.data.volumes.cohort.spelling import ALIKE, cell_text, check_ids, comparison_form
-from hetero_mtf.data.volumes.cohort.table import DOCUMENTED, Row, TsvTable, read_table
+from hetero_mtf.data.volumes.cohort.tsv_table import DOCUMENTED, Row, TsvTable, read_table
 from hetero_mtf.errors import DataError
 from hetero_mtf.units import list_text
 

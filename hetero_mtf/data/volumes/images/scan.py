@@ -12,10 +12,10 @@ import numpy as np
 from nibabel import processing
 
 from hetero_mtf.data.array import Array
-from hetero_mtf.data.volumes.images.grid import fit_grid, fitted
 from hetero_mtf.data.volumes.images.intensity import head, normalised, without_nan
 from hetero_mtf.data.volumes.images.nifti import Volume, read_grid, read_nifti
 from hetero_mtf.data.volumes.images.preprocessing import Preprocessing
+from hetero_mtf.data.volumes.images.target_grid import fit_grid, fitted
 from hetero_mtf.errors import DataError
 
 _SOURCES = {"table": "the table's mask", "nonzero": "the voxels that are not 0", "otsu": "the head by Otsu's threshold"}

@@ -15,7 +15,7 @@ from hetero_mtf.planning.pipeline.plans import stale_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import execution_text
+from hetero_mtf.planning.plan.plan_text import execution_text
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step
 
 GainsForSure = Callable[[Costs, float, float], bool]

@@ -12,7 +12,7 @@ from hetero_mtf.planning.memory.stage_memory import stage_bytes
 from hetero_mtf.planning.memory.worker_memory import GRAPH_BYTES
 from hetero_mtf.planning.pipeline.plan_prediction import pipeline_of, predict_plan
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.text import execution_text
+from hetero_mtf.planning.plan.plan_text import execution_text
 from hetero_mtf.planning.schedule.stale import StaleOptions, batches_kept, delays
 from tests.planning.networks import deep_net, profile_of
 

@@ -69,7 +69,7 @@ def command(
     print_planning_line(f"reading {plan_file}")
     from hetero_mtf.planning.plan.plan import Plan
     from hetero_mtf.planning.profile.validity import profile_warnings
-    from hetero_mtf.report.plan_facts import ReportedPlan, facts
+    from hetero_mtf.report.plan_facts import facts, reported_plan
 
     what_if = parse_what_if(scale, add_like, memory, bandwidth, batch_size)
     if file_kind(plan_file) == PROFILE:
@@ -82,7 +82,7 @@ def command(
     plan = Plan.load(plan_file)
     profile = _profile(profile_file, plan_file, plan, what_if)
     warnings = tuple(profile_warnings(profile)) if profile is not None else ()
-    reported = ReportedPlan(plan, profile, _measured(measured_file, plan_file, plan), warnings)
+    reported = reported_plan(plan, profile, _measured(measured_file, plan_file, plan), warnings)
     sections = facts(reported)
     if what_if:
         assert profile is not None

@@ -52,40 +52,22 @@ COMPARED_UP_TO = 16  # devices that are listed each alone
 
 @dataclasses.dataclass(frozen=True)
 class ReportedPlan:
-    """A plan and what is known beside it.
+    """A plan and what is known beside it; `reported_plan` makes one.
 
     Parameters
     ----------
-    plan : Plan; a prediction and contributions that it lacks are computed from the profile.
+    plan : Plan.
     profile : what it was made from; None if it is not at hand.
     measured : times of a run by this plan; None if there was none.
     warnings : warnings of the profile (`validity.profile_warnings`).
-
-    Raises
-    ------
-    PlanError
-        If the plan does not fit the profile's network, or the times are another plan's.
+    costs : the costs of the profile, tabulated once; None without a profile.
     """
 
     plan: Plan
     profile: Profile | None = None
     measured: Measured | None = None
     warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.profile is not None:
-            self.plan.check(self.profile.graph)
-        if self.measured is not None:
-            self.measured.check(self.plan)
-        if self.plan.predicted is None and self.costs is not None:
-            object.__setattr__(self, "plan", dataclasses.replace(self.plan, predicted=predict_plan(self.costs, self.plan)))
-        if self.costs is not None and not self.plan.contributions:
-            object.__setattr__(self, "plan", dataclasses.replace(self.plan, contributions=_contributions(self.plan, self.costs)))
-
-    @functools.cached_property
-    def costs(self) -> Costs | None:
-        """The costs of the profile, tabulated once; None without a profile."""
-        return Costs(self.profile) if self.profile is not None else None
+    costs: Costs | None = None
 
     @functools.cached_property
     def times(self) -> StepTimes | None:
@@ -99,6 +81,32 @@ class ReportedPlan:
         """The simulated step of a pipeline; None without a profile, and for a plan that nothing simulates."""
         simulated = time_line(self.costs, self.plan) if self.costs is not None else None
         return simulated[1] if simulated is not None else None
+
+
+def reported_plan(
+    plan: Plan, profile: Profile | None = None, measured: Measured | None = None, warnings: tuple[str, ...] = ()
+) -> ReportedPlan:
+    """Return a plan with what is known beside it; a prediction and contributions that it lacks are computed from the profile.
+
+    Parameters
+    ----------
+    plan, profile, measured, warnings : as in `ReportedPlan`.
+
+    Raises
+    ------
+    PlanError
+        If the plan does not fit the profile's network, or the times are another plan's.
+    """
+    if profile is not None:
+        plan.check(profile.graph)
+    if measured is not None:
+        measured.check(plan)
+    costs = None if profile is None else Costs(profile)
+    if costs is not None and plan.predicted is None:
+        plan = dataclasses.replace(plan, predicted=predict_plan(costs, plan))
+    if costs is not None and not plan.contributions:
+        plan = dataclasses.replace(plan, contributions=_contributions(plan, costs))
+    return ReportedPlan(plan, profile, measured, warnings, costs)
 
 
 def facts(reported: ReportedPlan) -> tuple[Section, ...]:

@@ -14,7 +14,7 @@ from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import WhatIf, what_if_profile
 from hetero_mtf.report.before_after import before_after
 from hetero_mtf.report.page import page, write_page
-from hetero_mtf.report.plan_facts import ReportedPlan, facts
+from hetero_mtf.report.plan_facts import facts, reported_plan
 from hetero_mtf.report.section import Section, sections_text
 from tests.planning.networks import Net, pair_net, profile_of
 
@@ -73,7 +73,7 @@ def profile() -> Profile:
 def sections() -> tuple[Section, ...]:
     made, what_if = plan(profile()), WhatIf(scale=(("worker:1", 2.0),))
     after = plan_if(profile(), what_if)
-    return facts(ReportedPlan(made, profile())) + before_after(made, after, what_if_profile(profile(), what_if))
+    return facts(reported_plan(made, profile())) + before_after(made, after, what_if_profile(profile(), what_if))
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_the_page_says_what_the_terminal_says() -> None:
 
 def test_the_numbers_of_the_page_are_those_of_the_plan() -> None:
     made = plan(profile(), strategy="filters")
-    read = Reader(page("A title", facts(ReportedPlan(made, profile()))))
+    read = Reader(page("A title", facts(reported_plan(made, profile()))))
     (stage,) = made.stages
     bars = [entry.sizes or (1,) for entry in stage.layouts]
     assert made.predicted is not None
@@ -139,9 +139,9 @@ def test_a_long_table_under_a_picture_is_folded() -> None:
     for at in range(20):
         net.conv(f"conv{at}", 8)
     made = Plan.filters(net.graph(), [1, 1], profile().cluster, 8)
-    folded = page("A title", facts(ReportedPlan(made)))
+    folded = page("A title", facts(reported_plan(made)))
     assert "<details><summary>the same as a table</summary>" in folded and len(Reader(folded).tables[0]) == 22
-    assert "<details>" not in page("A title", facts(ReportedPlan(Plan.filters(pair_net(), [1, 1], profile().cluster, 8))))
+    assert "<details>" not in page("A title", facts(reported_plan(Plan.filters(pair_net(), [1, 1], profile().cluster, 8))))
 
 
 @pytest.mark.slow
@@ -154,5 +154,5 @@ def test_the_page_is_written_in_one_piece(tmp_path: pathlib.Path) -> None:
 
 def test_a_step_of_no_time_draws_no_bars_of_time() -> None:
     idle = dataclasses.replace(profile(), curves=tuple(dataclasses.replace(c, seconds=(0.0,) * len(c.units)) for c in profile().curves))
-    read = Reader(page("A title", facts(ReportedPlan(plan(idle, strategy="single"), idle))[:4]))
+    read = Reader(page("A title", facts(reported_plan(plan(idle, strategy="single"), idle))[:4]))
     assert len(read.bars) == 5

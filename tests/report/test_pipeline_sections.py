@@ -17,7 +17,7 @@ from hetero_mtf.planning.schedule.simulator import Entry, Simulation, ideal_bubb
 from hetero_mtf.report import pipeline_sections as pipeline
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from hetero_mtf.report.pipeline_sections import measured_bubble, pipeline_sections, simpler_times, stage_bottlenecks, stages_table
-from hetero_mtf.report.plan_facts import ReportedPlan, facts
+from hetero_mtf.report.plan_facts import facts, reported_plan
 from hetero_mtf.report.section import sections_text
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import pair_net, profile_of
@@ -134,7 +134,7 @@ def test_the_measured_line_stands_under_the_predicted_one_on_its_scale() -> None
 def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:
     made = typed(predicted=predict_plan(Costs(unequal()), typed()))
     run = measured(made, tasks_of(made, simulated(made)))
-    found = {section.title: section for section in facts(ReportedPlan(made, unequal(), run))}
+    found = {section.title: section for section in facts(reported_plan(made, unequal(), run))}
     last = ["Stages", "Predicted time line", "Measured time line", "Equal split and ideal", "Contribution of each device"]
     assert list(found)[-5:] == last
     assert "is the bottleneck" in found["Bottleneck"].sentences[0]
@@ -143,7 +143,7 @@ def test_a_pipeline_is_explained_with_its_profile_and_without() -> None:
     assert beside is not None
     names = [row[0] for row in beside.rows]
     assert names[4:7] == ["equal partition into 2 stages", "same stages, no microbatches", "planned (pipeline)"]
-    alone = {section.title: section for section in facts(ReportedPlan(made, None, run))}
+    alone = {section.title: section for section in facts(reported_plan(made, None, run))}
     assert "Predicted time line" not in alone and alone["Measured time line"].sentences[1].startswith("measured bubble ")
     assert alone["Stages"].table == stages_table(made)
     text = sections_text(tuple(found.values()))
@@ -161,7 +161,7 @@ def test_a_pipeline_is_set_beside_simpler_ones_predicted_and_measured() -> None:
     run = dataclasses.replace(measured(made, ()), simpler_s={"equal partition into 2 stages": 7.0})
     assert [time.measured_s for time in simpler_times(made, costs, run)] == [7.0, None]
     assert simpler_times(Plan.filters(GRAPH, [1, 1, 1], unequal().cluster, 8), costs) == ()
-    rows = next(section.table for section in facts(ReportedPlan(made, unequal(), run)) if section.title == "Equal split and ideal")
+    rows = next(section.table for section in facts(reported_plan(made, unequal(), run)) if section.title == "Equal split and ideal")
     assert rows is not None and ("equal partition into 2 stages", "7.00 s") in {(row[0], row[2]) for row in rows.rows}
 
 
@@ -174,5 +174,5 @@ def test_simpler_ones_that_take_no_time_or_that_nothing_predicts_are_not_predict
 def test_a_planned_pipeline_says_how_good_its_cuts_are() -> None:
     made = plan(unequal(), strategy="pipeline", pipeline=PipelineOptions(microbatches=4))
     assert proven(made) == "partition" and "\nPartition: optimal, " in str(made) and isinstance(made.stages[0], Stage)
-    assert facts(ReportedPlan(made, unequal()))[1].sentences[3].startswith("partition: optimal, ")
+    assert facts(reported_plan(made, unequal()))[1].sentences[3].startswith("partition: optimal, ")
     assert proven(plan(unequal(), strategy="layers")) == "layouts"

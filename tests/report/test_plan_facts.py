@@ -13,7 +13,7 @@ from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.measured import Measured, MeasuredPart
-from hetero_mtf.report.plan_facts import ReportedPlan, facts, step_times
+from hetero_mtf.report.plan_facts import facts, reported_plan, step_times
 from hetero_mtf.report.section import Section, sections_text
 from hetero_mtf.units import seconds_text
 from tests.planning.networks import cluster_of, pair_net, profile_of
@@ -36,7 +36,7 @@ def predicted(made: Plan) -> Prediction:
 
 def test_a_plan_with_its_profile_tells_everything() -> None:
     made = plan(unequal(), strategy="auto")
-    found = titled(facts(ReportedPlan(made, unequal())))
+    found = titled(facts(reported_plan(made, unequal())))
     titles = [
         "Verdict",
         "Plan",
@@ -57,16 +57,16 @@ def test_a_plan_with_its_profile_tells_everything() -> None:
 
 
 def test_without_the_profile_the_rest_is_still_told() -> None:
-    found = titled(facts(ReportedPlan(plan(unequal()))))
+    found = titled(facts(reported_plan(plan(unequal()))))
     assert "Equal split and ideal" not in found and "Alternatives considered" in found
     assert found["Bottleneck"].sentences[-1] == "whether memory is the bottleneck is not known without the profile"
 
 
 def test_a_typed_plan_is_predicted_from_the_profile_or_says_that_it_is_not() -> None:
     typed = Plan.filters(GRAPH, [2, 1, 0], cluster_of(3), 8)
-    told = titled(facts(ReportedPlan(typed)))["Predicted step"].sentences
+    told = titled(facts(reported_plan(typed)))["Predicted step"].sentences
     assert told == ("nothing is predicted: the plan is manual, and no profile is given",)
-    subject = ReportedPlan(typed, unequal())
+    subject = reported_plan(typed, unequal())
     assert subject.plan.predicted == predict(Costs(unequal()), typed.stages[0])
     assert "Bottleneck" in titled(facts(subject)) and [w.device for w in subject.plan.contributions] == ["worker:0", "worker:1"]
 
@@ -75,8 +75,8 @@ def test_a_typed_pipeline_is_not_predicted_as_if_it_were_one_stage() -> None:
     typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
     in_turn = dataclasses.replace(typed, schedule="synchronous")
     for subject, lack in (
-        (ReportedPlan(typed), "no profile is given"),
-        (ReportedPlan(in_turn, unequal()), "its stages work one after another"),
+        (reported_plan(typed), "no profile is given"),
+        (reported_plan(in_turn, unequal()), "its stages work one after another"),
     ):
         found = titled(facts(subject))
         assert found["Predicted step"].sentences == (f"nothing is predicted: the plan is manual, and {lack}",)
@@ -85,14 +85,14 @@ def test_a_typed_pipeline_is_not_predicted_as_if_it_were_one_stage() -> None:
         assert table is not None and table.rows[1] == ("0", "first", "column", "16", "-", "8")
         assert table.rows[2] == ("1", "second", "replicated", "-", "all", "-") and "Bottleneck" not in found
         assert "Contribution of each device" not in sections_text(facts(subject))
-    subject = ReportedPlan(typed, unequal())
+    subject = reported_plan(typed, unequal())
     assert subject.plan.predicted == predict_plan(Costs(unequal()), typed) and "Bottleneck" in titled(facts(subject))
 
 
 def test_what_binds_a_pipeline_is_sought_among_all_its_devices() -> None:
     typed = Plan.pipeline(GRAPH, ["first", "second"], [[0, 2], [1]], [[2, 1], [1]], cluster_of(3), 8, microbatches=4)
     parts = tuple(DevicePart(typed.devices[d], 0.1, 0.0, idle_s, 2**35) for d, idle_s in zip(typed.used, (0.5, 0.5, 0.0)))
-    found = titled(facts(ReportedPlan(dataclasses.replace(typed, predicted=Prediction(0.6, 0.2, 0.3, 0.1, parts)), unequal())))
+    found = titled(facts(reported_plan(dataclasses.replace(typed, predicted=Prediction(0.6, 0.2, 0.3, 0.1, parts)), unequal())))
     assert found["Bottleneck"].sentences[2].startswith("device worker:1 is the bottleneck: it is never idle")
     assert typed.used == (0, 2, 1) and "memory host is a bottleneck: 96.0 GiB are needed" in found["Bottleneck"].sentences[3]
 
@@ -120,7 +120,7 @@ def measured(made: Plan, **changes: object) -> Measured:
 
 def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     made = plan(unequal())
-    found = titled(facts(ReportedPlan(made, unequal(), measured(made))))
+    found = titled(facts(reported_plan(made, unequal(), measured(made))))
     assert found["Predicted step"].sentences[0].endswith("(median of 30 steps, spread 5%), 1.25 times what was predicted")
     step_s = 1.25 * predicted(made).step_s
     parts = found["Measured beside predicted"].table
@@ -141,14 +141,14 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
 @pytest.mark.slow
 def test_a_report_begins_with_one_verdict_measured_where_it_was() -> None:
     made = plan(unequal())
-    only_predicted = facts(ReportedPlan(made, unequal()))[0]
+    only_predicted = facts(reported_plan(made, unequal()))[0]
     times = step_times(made, Costs(unequal()))
     single = min(entry.predicted_s or 0.0 for entry in times.alone)
     gain, of_ideal = single / predicted(made).step_s, times.efficiency(measured=False)
     begins = f"predicted: {gain:.2f} x faster than the best single device (worker:0), {of_ideal:.2f} of ideal; bottleneck "
     assert only_predicted.title == "Verdict" and only_predicted.leads
     assert len(only_predicted.sentences) == 1 and only_predicted.sentences[0].startswith(begins)
-    both = facts(ReportedPlan(made, unequal(), measured(made)))[0].sentences
+    both = facts(reported_plan(made, unequal(), measured(made)))[0].sentences
     assert both[1] == only_predicted.sentences[0] and both[0].startswith("measured: ") and "best single device (worker:0)" in both[0]
     assert both[0].endswith("; bottleneck worker:0") and f"{6 / 11 / (1.25 * predicted(made).step_s):.2f} of ideal" in both[0]
 
@@ -157,21 +157,21 @@ def test_a_report_begins_with_one_verdict_measured_where_it_was() -> None:
 def test_a_measured_step_far_from_its_prediction_is_called_out() -> None:
     made = plan(unequal())
     near, far = (measured(made, step_s=ratio * predicted(made).step_s) for ratio in (1.3, 1.4))
-    assert len(facts(ReportedPlan(made, unequal(), near))[0].sentences) == 2
-    called_out = facts(ReportedPlan(made, unequal(), far))[0].sentences[2]
+    assert len(facts(reported_plan(made, unequal(), near))[0].sentences) == 2
+    called_out = facts(reported_plan(made, unequal(), far))[0].sentences[2]
     assert "is 1.40 times the predicted" in called_out and "calibrate again" in called_out.rpartition("; ")[2]
 
 
 def test_each_layout_is_defined_where_it_is_first_shown() -> None:
     typed = Plan.filters(GRAPH, [2, 1, 0], cluster_of(3), 8)
-    sentences = titled(facts(ReportedPlan(typed)))["Sizes"].sentences
+    sentences = titled(facts(reported_plan(typed)))["Sizes"].sentences
     defined = [sentence.split(":")[0] for sentence in sentences if sentence.startswith("layout ")]
     assert defined == [f"layout {layout}" for layout in dict.fromkeys(entry.layout for entry in typed.stages[0].layouts)]
 
 
 def test_measured_times_are_told_without_a_profile_too() -> None:
     made = plan(unequal())
-    table = titled(facts(ReportedPlan(made, None, measured(made, parts=()))))["Equal split and ideal"].table
+    table = titled(facts(reported_plan(made, None, measured(made, parts=()))))["Equal split and ideal"].table
     expected = seconds_text(predicted(made).step_s * 1.25)
     assert table is not None and table.rows == ((f"planned ({made.strategy})", seconds_text(predicted(made).step_s), expected, ""),)
 
@@ -179,15 +179,15 @@ def test_measured_times_are_told_without_a_profile_too() -> None:
 def test_times_or_a_profile_of_something_else_are_refused() -> None:
     made = plan(unequal())
     with pytest.raises(PlanError, match="the measured times: measured was network"):
-        ReportedPlan(made, None, measured(made, batch_size=9))
+        reported_plan(made, None, measured(made, batch_size=9))
     with pytest.raises(PlanError, match="the plan is for a network of"):
-        ReportedPlan(made, profile_of(pair_net(), [1.0, 1.0, 1.0]))
+        reported_plan(made, profile_of(pair_net(), [1.0, 1.0, 1.0]))
 
 
 def test_many_devices_are_told_in_few_columns() -> None:
     profile = profile_of(pair_net(64, 64, 24), [1e6 * (18 - at) for at in range(18)], 1e-9, batch_size=36)
     typed = Plan.batch(profile.graph, [1.0] * 18, profile.cluster, 36)
-    found = titled(facts(ReportedPlan(typed, profile)))
+    found = titled(facts(reported_plan(typed, profile)))
     sizes, beside = found["Sizes"].table, found["Equal split and ideal"].table
     assert sizes is not None and sizes.headings == ("stage", "layer", "layout", "devices", "least", "most")
     assert beside is not None and [row[0] for row in beside.rows[:2]] == ["worker:0 alone", "worker:17 alone"]
@@ -197,6 +197,6 @@ def test_many_devices_are_told_in_few_columns() -> None:
 
 def test_the_call_of_a_step_is_told_where_it_takes_time() -> None:
     profile = dataclasses.replace(unequal(), launch_s=0.5)
-    found = titled(facts(ReportedPlan(plan(profile, strategy="equal"), profile)))["Predicted step"]
+    found = titled(facts(reported_plan(plan(profile, strategy="equal"), profile)))["Predicted step"]
     assert dict(found.figures)["launch overhead"] == "500 ms" and found.sentences[-1].startswith("launch overhead is the time")
-    assert "call" not in dict(titled(facts(ReportedPlan(plan(unequal()))))["Predicted step"].figures)
+    assert "call" not in dict(titled(facts(reported_plan(plan(unequal()))))["Predicted step"].figures)

@@ -15,7 +15,7 @@ from hetero_mtf.report.legend import layout_legend
 from hetero_mtf.report.limiting_part import bottlenecks
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.pipeline_sections import stages_table
-from hetero_mtf.report.plan_facts import ReportedPlan, verdict
+from hetero_mtf.report.plan_facts import reported_plan, verdict
 from hetero_mtf.report.step_time import StepTimes
 from hetero_mtf.report.table import (
     Table,
@@ -68,7 +68,7 @@ def verdict_text(plan: Plan, profile: Profile | None, measured: Measured | None,
     """
     if measured is None and times is not None and times.planned.measured_s is not None:
         measured = Measured(plan.digest, plan.strategy, plan.batch_size, plan.devices, 1, times.planned.measured_s)
-    reported = ReportedPlan(plan, profile, measured.beside(times) if measured is not None else None)
+    reported = reported_plan(plan, profile, measured.beside(times) if measured is not None else None)
     return folded_text("\n".join(verdict(reported)))
 
 

@@ -16,7 +16,7 @@ from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions, best_pipeline
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.report.plan_facts import ReportedPlan, facts
+from hetero_mtf.report.plan_facts import facts, reported_plan
 from tests.planning.networks import Net, profile_of
 
 
@@ -112,7 +112,7 @@ def test_every_pipeline_says_what_its_devices_are_worth(made: dict[str, object])
     found = contributions(of, typed)
     assert {name for name, each in found.items() if each.used} == {typed.devices[device] for device in typed.used}
     assert len(found) == 4 and all(each.step_s is not None for each in found.values())
-    told = next(section for section in facts(ReportedPlan(typed, of)) if section.title == "Contribution of each device")
+    told = next(section for section in facts(reported_plan(typed, of)) if section.title == "Contribution of each device")
     assert told.table is not None and [row[0] for row in told.table.rows] == list(found)
 
 
@@ -127,4 +127,4 @@ def test_a_device_without_which_nothing_fits_says_so() -> None:
 def test_what_nothing_predicts_has_no_worth_to_tell() -> None:
     of = profile(1e6, 1e6)
     typed = Plan.pipeline(of.graph, [1, 4], [[0], [1]], [[1], [1]], of.cluster, 8, microbatches=2, schedule="synchronous")
-    assert ReportedPlan(typed, of).plan.contributions == ()
+    assert reported_plan(typed, of).plan.contributions == ()

@@ -72,4 +72,5 @@ def child_variables(changes: Mapping[str, str]) -> dict[str, str]:
     root = str(pathlib.Path(next(iter(hetero_mtf.__path__))).resolve().parent)
     inherited = os.environ.get("PYTHONPATH", "")
     other_paths = [part for part in inherited.split(os.pathsep) if part and part != root]
+    # from Python 3.11 on this keeps the child's own folder off its sys.path
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *other_paths]), "PYTHONSAFEPATH": "1", **changes}

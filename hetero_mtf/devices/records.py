@@ -170,6 +170,7 @@ def _entry(record: type[_Record], entry: object, path: str, faults: list[str]) -
         if name not in entry:
             if field.default is dataclasses.MISSING:
                 entry_faults.append(f"{path}.{name} is missing")
+        # field.type is a text, since annotations are postponed in this module
         elif not isinstance(entry[name], _TYPES[str(field.type)]) or isinstance(entry[name], bool):
             entry_faults.append(f"{path}.{name} is {value_text(entry[name])} and not {field.type}")
         elif not isinstance(entry[name], str) and abs(entry[name]) > sys.float_info.max:

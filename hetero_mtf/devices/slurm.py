@@ -98,6 +98,7 @@ def _expand(entry: str, text: str) -> list[str]:
     if count > _MOST_NODES:
         raise _unreadable(text, f"{entry} has {count} nodes")
     nodes = ["".join(parts) for parts in itertools.product(*choices)]
+    # the nodes of one entry differ in digits only: the first stands for all
     if not _NAME.fullmatch(nodes[0]):
         raise _unreadable(text, repr(entry))
     return nodes

@@ -1,1 +1,1 @@
-"""LayerGraph: a network as layers with shapes and costs, and the reader of Keras models."""
+"""LayerGraph: a network as layers with shapes and costs."""

@@ -90,6 +90,7 @@ class Layer:
         ----------
         network : dtype of the network.
         """
+        # `OPTION` of layers.fallback by its text: graph lies below layers and imports nothing of it
         option = self.attributes.get("keras", self.attributes)
         own = option.get("dtype") if self.kind == "InputLayer" or option is not self.attributes else self.compute_dtype
         return str(own or network)

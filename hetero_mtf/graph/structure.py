@@ -15,7 +15,7 @@ from hetero_mtf.errors import DataError, HeteroError
 class Structure:
     """Lists and dicts, nested to any depth, around the inputs or outputs of a model.
 
-    The flat order is Keras's: lists in their order, dicts by their sorted keys.
+    The flat order is Keras's: lists and OrderedDicts in their order, other dicts by their sorted keys.
 
     Parameters
     ----------
@@ -137,6 +137,7 @@ def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     """
     if isinstance(value, Mapping):
         changed = {key: map_leaves(value[key], change) for key in _keys(value)}
+        # an OrderedDict stays one: `_keys` takes its own order, and sorts the keys of other dicts
         return type(value)((key, changed[key]) for key in value)  # type: ignore[call-arg]
     return [map_leaves(item, change) for item in value] if isinstance(value, (list, tuple)) else change(value)
 

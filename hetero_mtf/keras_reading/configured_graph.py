@@ -56,6 +56,7 @@ class LayerReader:
             for nested in self.wiring.nested_inputs:
                 own_faults += _nested_input_faults(nested, layer, self.dtype) if layer is not None and nested.inputs == (index,) else ()
             self.layers.append(layer)
+            # a layer that is refused for its dtype (by `network_dtype`) gets no further faults
             self.faults += own_faults if not any(f"layer {node.name} has the dtype" in fault for fault in self.faults) else ()
         refuse(self.faults)
         return LayerGraph(tuple(layer for layer in self.layers if layer is not None), self.dtype, self.wiring.outputs)

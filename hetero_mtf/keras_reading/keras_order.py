@@ -13,7 +13,8 @@ def call_order(reads: Mapping[Call, Sequence[Call]], outputs: Sequence[Call]) ->
     """Return the calls that the outputs need, in the order in which Keras runs them.
 
     Keras gives each call a depth, deepest first: one more than the deepest call that reads it, and at least that of the calls of
-    the same layer met before. Calls of one depth run in the reverse of a depth-first search from the outputs.
+    the same layer met before. Calls of one depth run in the order in which
+    they were first given a depth, beginning with what the outputs read.
 
     Parameters
     ----------
@@ -36,6 +37,7 @@ def call_order(reads: Mapping[Call, Sequence[Call]], outputs: Sequence[Call]) ->
         depths[call] = of_layer[call[0]] = depth
         for source in reads[call]:
             depths[source] = max(depth + 1, depths.get(source, 0))
+    # stable: calls of one depth stay in the order in which each was first given a depth
     return sorted(depths, key=lambda call: -depths[call])
 
 

@@ -39,6 +39,7 @@ def policy_of(node: Node) -> Policy:
     live = node.live
     if live is not None and hasattr(live, "dtype_policy"):
         name, casts = str(live.dtype_policy.name), bool(getattr(live, "autocast", True))
+        # quantised, as int8_from_float32: the name is no dtype, so that `network_dtype` refuses it
         return Policy(str(live.compute_dtype), str(live.variable_dtype), casts) if "_from_" not in name else Policy(name, name)
     if node.call is not None:
         return Policy(str(node.call.symbol.dtype), str(node.call.symbol.dtype))

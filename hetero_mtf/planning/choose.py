@@ -254,6 +254,7 @@ def _cheapest(costs: Costs, options: PipelineOptions | None) -> Plan:
             return piped
         raise
     best_s = _step_s(best)
+    # where it is asked for, a pipeline is an alternative with its seconds even if it is slower
     piped = _pipeline(costs, options, best_s if options is None else math.inf)
     if isinstance(piped, Alternative):
         return dataclasses.replace(best, alternatives=(*best.alternatives, piped))

@@ -66,4 +66,5 @@ class MixingKind(KernelKind):
         return 2.0 * extent(self.kernel_shape(attributes, inputs)) * extent(output[:-1])
 
     def layouts(self, layer: Layer) -> frozenset[str]:
+        # a softmax needs all channels of a position, and a column has some of them only
         return MIXING - {"column"} if layer.attributes["activation"] == "softmax" else MIXING

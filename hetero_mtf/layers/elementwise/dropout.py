@@ -25,6 +25,7 @@ class Dropout(LayerKind):
         if len(noise) != len(shape) or any(n not in (None, 1, size) for n, size in zip(noise, shape)):
             allowed = ", ".join(["None or 1", *(f"None, 1 or {size}" for size in inputs[0])])
             raise UnsupportedError(f"a Dropout has noise_shape={tuple(noise)} for the shape {inputs[0]}", f"give ({allowed})")
+        # a full extent becomes None, so that a part of the layer with fewer channels takes it too
         return {**attributes, "noise_shape": [1 if n == 1 else None for n in noise]}
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

@@ -180,6 +180,7 @@ def cheapest_by_size(axes: Sequence[Sequence[PairLinks]], segmented: bool) -> tu
         beyond = next((n for n in _doubled(size) if _best(table, n) != best), None)
         if beyond is None:
             return (*rules, best)
+        # the choice still holds there: beyond is the first doubling of the size at which it does not
         last = _last(lambda n, best=best: _best(table, n) == best, max(size, beyond // 2), beyond)  # type: ignore[misc]
         rules.append(dataclasses.replace(best, up_to_bytes=last))
         size = last + 1

@@ -59,6 +59,7 @@ class Clocks:
         self.devices = np.array(stage.devices)
         self._hidden = costs.hidden if hides else 0.0
         self._sums = HiddenSums()
+        # changed in place only: _groups keeps views of now and communication_s
         self.now, self.compute_s, self.communication_s = (np.zeros(len(stage.devices)) for _ in range(3))
         self.entries = {entry.layer: entry for entry in stage.layouts}
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
@@ -120,6 +121,7 @@ class Clocks:
         if gradient_sync == "all_reduce":
             self._add_gradients_up()
         yield "gradients"
+        # in the order in which gradients arrive: the last layer's are sent first
         for entry in reversed(self.stage.layouts) if self._hidden else self.stage.layouts:
             if self.costs.graph.owner(entry.layer) == entry.layer:
                 self._await(entry)
@@ -159,6 +161,7 @@ class Clocks:
     def _add_gradients_up(self) -> None:
         """Add the gradients of the weights up over the processors that share the batch, but for what computing hides."""
         for axis, sums_s in self._gradient_sums_s():
+            # the devices' own part of the sums; _await charges what has not arrived before each update
             self._meet(axis, [(1 - self._hidden) * seconds for seconds in sums_s])
 
     def _gradient_sums_s(self) -> list[tuple[str, list[float]]]:
@@ -256,6 +259,7 @@ class Clocks:
         if not entry.samples or not takes_statistics(layer):
             return
         group = self._merged.get(entry.layer, (entry.layer,))
+        # the member that this pass reaches last: the backward pass walks in reverse
         if entry.layer != (group[-1] if forward else group[0]):
             return
         units = sum(self.costs.graph.layers[member].units for member in group)
@@ -324,6 +328,7 @@ class Clocks:
     def _meet(self, axis: str, seconds: Sequence[float]) -> None:
         """Synchronise the clocks of each group along an axis and charge its seconds of communication."""
         along = self._groups(axis)
+        # before the clocks move: it compares with the time at which the collective begins
         self._sums.delay(axis, along.now, seconds)
         if len(seconds) == 1:
             along.communication_s[:] += seconds[0]

@@ -59,4 +59,5 @@ class HiddenSums:
         if axis in self._until_s and len(seconds):
             ready_s = np.maximum.reduce(now, axis=1, keepdims=True)
             busy = self._until_s[axis] > ready_s
+            # not in place: arrivals_s holds the same array for the layer begun last
             self._until_s[axis] = self._until_s[axis] + np.where(busy, np.reshape(seconds, ready_s.shape), 0.0)

@@ -37,8 +37,8 @@ class Costs:
     Attributes
     ----------
     tables : LayerTables of the profile.
-    counts : (layers,) units each layer's output is split into, see `layout.channels`.
-    trains_before : (layers,) whether each layer's output needs a gradient, see `layout.trains_before`.
+    counts : (layers,) units each layer's output is split into, see `arrangement.channels`.
+    trains_before : (layers,) whether each layer's output needs a gradient, see `arrangement.trains_before`.
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
     gradient_bytes : (layers, gradients) bytes, as they are sent, of what is added up after the backward pass of a layer that splits its
         batch: a gradient of each weight that trains and is its own; those of a batch norm are the sums of its backward pass.
@@ -85,7 +85,7 @@ class Costs:
         return sum(min(1.0, size / bucket_bytes) if bucket_bytes else 1.0 for size in self.gradient_bytes[layer])
 
     def bucket_bytes(self, devices: Sequence[int]) -> int:
-        """Return the most bytes of a bucket of gradients among devices; see `link_cost.bucket_bytes`."""
+        """Return the most bytes of a bucket of gradients among devices; see `gradient_buckets.bucket_bytes`."""
         return bucket_bytes_of(self.ring(tuple(devices))) if len(devices) > 1 else BUCKET_BYTES
 
     def spent(self, entry: LayerLayout, devices: np.ndarray, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:
@@ -171,6 +171,7 @@ class Costs:
             self._layout_numbers.clear()
         key = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis, stage.devices, stage.axes, beside
         if key not in self._layout_numbers:
+            # never counted from 0 again, so a number from before a clear stands for no other layout
             self._layout_numbers[key] = next(self._numbers)
         return self._layout_numbers[key]
 

@@ -28,7 +28,7 @@ class LayerTables:
 
     Attributes
     ----------
-    counts : (layers,) units each layer's output is split into, see `layout.channels`.
+    counts : (layers,) units each layer's output is split into, see `arrangement.channels`.
     alike : (layers,) index of the first layer that takes the same time, see `profile.alike`; such layers share their tables.
     """
 

@@ -28,6 +28,7 @@ def link_lines(profile: Profile) -> Lines:
     """
     records = profile.cluster.devices
     lines = np.full((2, len(records), len(records)), np.inf)
+    # later ones overwrite: the profile's before the cluster's, the first of equal pairs
     for link in [*profile.cluster.links[::-1], *profile.links[::-1]]:
         lines[:, link.source, link.destination] = link.latency_s, 1 / link.bandwidth_bytes_per_s
     back = np.swapaxes(lines, 1, 2)

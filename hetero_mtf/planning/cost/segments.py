@@ -62,6 +62,7 @@ def ring_segments(seconds_per_byte: Sequence[float]) -> tuple[float, ...]:
     count = len(seconds_per_byte)
     equal = (1.0 / count,) * count
     largest = max(seconds_per_byte)
+    # of two, s_0 + s_1 = 1: both links carry the same for any fractions
     if count < 3 or largest <= 0:
         return equal
     scaled = np.asarray(seconds_per_byte, dtype=float) / largest

@@ -36,7 +36,7 @@ def predict(
     split batch, and split attention adds its scores up. Backward, columns that read one input end in one all-reduce of its gradient if
     it needs one, every resharding is reversed, batch norm adds up two sums a channel, and attention the gradients of its scores. The
     gradients of weights whose layer splits the batch are added up along its axis before the update: all their bytes, with the latency of
-    one all-reduce and the seconds of each bucket of gradients (`Link.message_s`, to each other processor; `bucket.buckets`). TensorFlow
+    one all-reduce and the seconds of each bucket of gradients (`Link.message_s`, to each other processor; `gradient_buckets.buckets`). TensorFlow
     starts each as soon as it is computed. What sending takes of the devices' own time is charged; the part h that computing was measured
     to hide (`Link.hidden`) goes on beside the backward pass, and only what has not arrived before its update is charged
     (`hidden_sums`). Butterfly mixing instead

@@ -241,7 +241,7 @@ def flattened(graph: LayerGraph, counts: Sequence[int]) -> dict[int, bool]:
 
     Parameters
     ----------
-    counts : `layout.channels` of it.
+    counts : `arrangement.channels` of it.
     """
     allowed: dict[int, bool] = {}
     for index, layer in enumerate(graph.layers):

@@ -36,7 +36,7 @@ class GroupStages:
     -----
     Under recomputation every stage has each forward pass twice. The exception is a single microbatch, whose backward pass follows
     its forward pass at once on every device. The last stage has no second forward pass for other microbatches either
-    (`schedule.kept`), so J is an upper bound of the scheduled seconds.
+    (`clock_table.kept`), so J is an upper bound of the scheduled seconds.
     """
 
     def __init__(self, costs: Costs, microbatches: int, recompute: bool = False) -> None:

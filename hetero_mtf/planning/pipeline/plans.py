@@ -70,6 +70,7 @@ def stale_plan(costs: MicrobatchCosts, options: PipelineOptions, below_s: float 
             faults.append(fault)
     if not candidates:
         raise faults[0]
+    # each had to be faster than those before it (shortest_s), so the last is the fastest
     best = candidates[-1]
     head = _head(costs.profile)
     return Plan(*head, best.stages, **fields_of(best.execution), predicted=best.prediction)

@@ -327,7 +327,7 @@ class Plan(PlanRecord):
         microbatches : parts that a batch is divided into (`microbatch_sizes`).
         schedule : "1f1b" keeps few microbatches in memory, "fill_drain" all; "interleaved" is for devices in several stages,
             "synchronous" takes one microbatch after another through all stages and back. Two are not synchronous, as their gradients are
-            late (`schedule.delays`): in "decoupled" all stages work at once, each on another batch, and update at once; in "1f1b_2bw"
+            late (`schedule.stale.delays`): in "decoupled" all stages work at once, each on another batch, and update at once; in "1f1b_2bw"
             each on another microbatch, with two versions of the weights.
         split : what the devices of a stage share: "filters" (as in `filters`) or "batch".
         recompute : whether the backward pass recomputes a stage's activations instead of keeping them.

@@ -35,7 +35,7 @@ class PlanRecord:
     contributions : contribution of each device; empty if they were not computed.
     what_if : what-if changes of its profile, a clause each; empty where all of it was measured.
     proof : bound and gap of its layouts; None where they are not known.
-    bucket_bytes : most bytes of a bucket of gradients, whose all-reduces are fused (`bucket.buckets`); 0 for none.
+    bucket_bytes : most bytes of a bucket of gradients, whose all-reduces are fused (`gradient_buckets.buckets`); 0 for none.
     """
 
     digest: str

@@ -272,5 +272,6 @@ def faster_for_sure(rounds_s: Sequence[float], others_s: Sequence[float]) -> boo
     (True, False)
     """
     gains = [math.log(other / own) for own, other in zip(rounds_s, others_s)]
+    # of normal values, the median's standard error is sqrt(pi / 2) times the mean's
     error = math.sqrt(math.pi / 2 / len(gains)) * statistics.stdev(gains)
     return statistics.median(gains) > error

@@ -75,9 +75,11 @@ def step_factors(keys: Sequence[Key], residuals: Sequence[StepResidual], at: Map
     slopes = np.array([[each.slopes.get(key, 0.0) for key in keys] for each in residuals])
     start = np.array([at.get(key, 0.0) for key in keys])
     noise = np.diag([each.spread**2 for each in residuals])
+    # r + J x_0: brings the residuals to factors of 1, about which the prior has its mean
     wanted = np.array([each.log_ratio for each in residuals]) + slopes @ start
     priors = [np.array([[_covariance(one, other, scale) for other in keys] for one in keys]) for scale in SCALES]
     evidence = np.array([_log_evidence(slopes @ prior @ slopes.T + noise, wanted) for prior in priors])
+    # a handicap in ln: the first scale stays unless another one is e^2 times as probable
     evidence[1:] -= LEAST_EVIDENCE
     prior = priors[int(np.argmax(evidence))]
     log_factors = prior @ slopes.T @ np.linalg.solve(slopes @ prior @ slopes.T + noise, wanted)
@@ -94,4 +96,5 @@ def _covariance(one: Key, other: Key, scale: float) -> float:
     apart = {LINKS: LINKS_SPREAD, LAUNCH: LAUNCH_SPREAD}
     if one in apart or other in apart:
         return apart[one] ** 2 if one == other else 0.0
+    # equal variances of three parts: common to all compute, of the device, of the split on it
     return (scale * COMPUTE_SPREAD) ** 2 * (1 + (one[0] == other[0]) + (one == other))

@@ -141,6 +141,7 @@ def least_depths(stage_s: Sequence[float], transfer_s: Sequence[float] = ()) -> 
         begun = end_s[stage] - stage_s[stage]
         rounds = [(end_s[last] - begun) / largest if largest else 1.0 for last in range(stage + 1, len(stage_s))]
         depths[stage] = max(math.ceil(time - 1e-9) - 1 + depth for time, depth in zip(rounds, depths[stage + 1 :]))
+        # almost no seconds round to no microbatch, but depths must not rise from stage to stage
         depths[stage] = max(depths[stage], depths[stage + 1])
     return tuple(depths)
 

@@ -29,7 +29,7 @@ class PipelineCosts:
         stage's input included; empty for none.
     input_bytes : the same of the stage's input alone, which is all that recomputation keeps; empty for none.
     recompute : the forward pass is done again before the backward pass, instead of keeping what it made, unless the one follows the
-        other at once (`schedule.kept`).
+        other at once (`clock_table.kept`).
     shared_links : the two directions of a link take turns; otherwise it serves one transfer in each direction at a time.
     """
 

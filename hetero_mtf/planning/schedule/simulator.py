@@ -217,10 +217,12 @@ def passes_s(
     arrived: dict[Task, np.ndarray] = {}
     for task in itertools.chain(*table):
         stage, microbatch, step_pass = task
+        # a backward pass waits for its own forward pass through `free`: both run on the stage's devices
         free[stage] = np.maximum(free[stage], arrived.pop(task, nothing)) + own[step_pass][stage, microbatch]
         reader = stage + 1 if step_pass == FORWARD else stage - 1
         if 0 <= reader < stages:
             boundary = min(stage, reader)
+            # one sender for each boundary and direction, so the order of the table is first come, first served
             begun = np.maximum(free[stage], link[step_pass][boundary])
             link[step_pass][boundary] = begun + sent[step_pass][boundary, microbatch]
             arrived[Task(reader, microbatch, step_pass)] = link[step_pass][boundary]
@@ -247,11 +249,13 @@ class _EventSimulation:
         self.orders: dict[int, list[Task]] = {device: [] for members in devices for device in members}
         self.missing: dict[Task, int] = {}
         for task in itertools.chain(*table):
+            # a neighbour's tensor if there is a neighbour; a backward pass also needs its own forward pass
             inputs = (task.stage > 0) if task.step_pass == FORWARD else 1 + (task.stage + 1 < costs.stages)
             self.missing[task] = len(devices[task.stage]) + inputs
             for device in devices[task.stage]:
                 self.orders[device].append(task)
         self.places = dict.fromkeys(self.orders, 0)
+        # end; number, so that of equal ends the first begun goes first; task; its link, None for a task's own end
         self.events: list[tuple[float, int, Task, object]] = []
         self.waiting: dict[object, collections.deque[_Sent]] = {}
         self.tasks: list[Entry] = []
@@ -298,9 +302,11 @@ class _EventSimulation:
             return
         boundary = min(source, reader.stage)
         endpoints = tuple(self.devices[source]), tuple(self.devices[reader.stage])
+        # without an order both directions have one key, and so one queue
         link: object = frozenset(endpoints) if self.costs.shared_links else endpoints
         queue = self.waiting.setdefault(link, collections.deque())
         queue.append((reader, boundary, self.costs.sent_s[reader.step_pass][boundary][reader.microbatch]))
+        # the link was idle; elsewhere the end of the transfer ahead starts this one
         if len(queue) == 1:
             self._start_transfer(link, now)
 
@@ -334,6 +340,7 @@ def _peaks(costs: CheckedCosts, orders: dict[int, list[Task]], devices: Sequence
         for stage, microbatch, step_pass in order:
             kept, needed = costs.kept_bytes[stage][microbatch], costs.needed_bytes[stage][microbatch]
             held += kept if step_pass == FORWARD else 0.0
+            # recomputing holds all that the pass needs in place of the kept input; elsewhere the two are equal
             peak = max(peak, held if step_pass == FORWARD else held - kept + max(kept, needed))
             held -= kept if step_pass == BACKWARD else 0.0
         peaks[device] = peak

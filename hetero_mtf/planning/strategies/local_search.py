@@ -34,7 +34,7 @@ def improved_on_clocks(costs: Costs, best: Candidate, known: Sequence[Stage], fi
 
     Notes
     -----
-    At most `search.tries` predictions, O(layers) each.
+    At most `split_search.tries` predictions, O(layers) each.
     """
     if len(best.stage.axes) != 1 or len(best.stage.devices) < 2:
         return best

@@ -162,6 +162,7 @@ def without_each(choice: SplitConfiguration) -> list[SplitConfiguration]:
 
 def with_each_replicated(choice: SplitConfiguration, layouts: Sequence[str]) -> list[SplitConfiguration]:
     """Return the configurations with one column, and so the segment that it starts, replicated."""
+    # the change alone: _with_change adds it to what is replicated already
     return [dataclasses.replace(choice, replicated=frozenset({index})) for index, layout in enumerate(layouts) if layout == "column"]
 
 

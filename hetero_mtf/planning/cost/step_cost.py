@@ -35,16 +35,15 @@ def predict(
     that need this layout (`reshardings`). A split output that leaves the network is gathered. Batch norm gathers the statistics of a
     split batch, and split attention adds its scores up. Backward, columns that read one input end in one all-reduce of its gradient if
     it needs one, every resharding is reversed, batch norm adds up two sums a channel, and attention the gradients of its scores. The
-    gradients of weights whose layer splits the batch are added up along its axis before the update: all their bytes, with the latency of
-    one all-reduce and the seconds of each bucket of gradients (`Link.message_s`, to each other processor; `gradient_buckets.buckets`). TensorFlow
-    starts each as soon as it is computed. What sending takes of the devices' own time is charged; the part h that computing was measured
-    to hide (`Link.hidden`) goes on beside the backward pass, and only what has not arrived before its update is charged
-    (`hidden_sums`). Butterfly mixing instead
-    sends the weights to one partner after the update. For an optimizer that updates full variables (`needs_full_variable`) the weights of
-    a layer that is split by channels are gathered before their update, as are their gradients, and every device updates them all.
-    Processors on one TensorFlow device run one after another. The launch overhead
-    of the step is in the profile (`launch_s`). Loss, regularizers and metrics are not counted.
-    O(layers * devices).
+    gradients of weights whose layer splits the batch are added up along its axis before the update: all their bytes, with the latency
+    of one all-reduce and the seconds of each bucket of gradients (`Link.message_s`, to each other processor;
+    `gradient_buckets.buckets`). TensorFlow starts each as soon as it is computed. What sending takes of the devices' own time is
+    charged; the part h that computing was measured to hide (`Link.hidden`) goes on beside the backward pass, and only what has not
+    arrived before its update is charged (`hidden_sums`). Butterfly mixing instead sends the weights to one partner after the update.
+    For an optimizer that updates full variables (`needs_full_variable`) the weights of a layer that is split by channels are gathered
+    before their update, as are their gradients, and every device updates them all. Processors on one TensorFlow device run one after
+    another. The launch overhead of the step is in the profile (`launch_s`). Loss, regularizers and metrics are not counted. O(layers *
+    devices).
     """
     clocks = Clocks(costs, stage, bucket_bytes=costs.bucket_bytes(stage.devices) if bucket_bytes is None else bucket_bytes)
     end_s = {step_pass: float(clocks.now.max()) for step_pass in clocks.passes(gradient_sync)}

@@ -14,6 +14,7 @@ import tensorflow as tf
 from hetero_mtf.errors import HeteroError, WorkerError
 
 _LOOK_S = 0.25
+# for so long after a fault is known a call may still end by itself; its own answer is preferred
 _GRACE_S = 1.0
 
 

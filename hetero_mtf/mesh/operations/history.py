@@ -44,6 +44,7 @@ class _Queue:
 
     def shift(self, value: tf.Tensor) -> tf.Operation:
         """Take out the oldest tensor, and put in another one."""
+        # out before in: the queue never holds more than its length
         with tf.control_dependencies(tf.raw_ops.Unstage(**self._area)):
             return self._put(value)
 
@@ -51,6 +52,7 @@ class _Queue:
         """Take out all tensors, and put in zeros; `zero` as for `Histories.fill`."""
         last, zeros = tf.raw_ops.StageClear(**self._area), tf.fill(self.shape, tf.cast(zero, self.dtype))
         for _ in range(self.length):
+            # chained: only the last put is returned and run, so it has to wait for all before it
             with tf.control_dependencies([last]):
                 last = self._put(zeros)
         return last
@@ -184,6 +186,7 @@ def _lower_read(operation: HistoryRead, lowering: Lowering) -> None:
     def read(pnum: int) -> tf.Tensor:
         queue = history.queue(impl, pnum)
         with lowering.after_call(operation, pnum):
+            # empty slices are never put in, see _lower_write; place 0 is the oldest, whose age is the length
             return tf.zeros(queue.shape, queue.dtype) if 0 in queue.shape else queue.peek(history.length - operation.age)
 
     lowering.set_tensor_lowering(operation.outputs[0], impl.on_processors(read))
@@ -205,10 +208,12 @@ class HistoryWrite(mtf.Operation):  # type: ignore[misc]
 def _lower_write(operation: HistoryWrite, lowering: Lowering) -> None:
     impl, history = lowering.mesh_impl(operation), operation.history
     values = lowering.slices(operation.inputs[0])
+    # reads that nothing needs were not lowered
     reads = [lowering.slices(read.outputs[0]) for read in history.reads if read.outputs[0] in lowering.tensors]
     writes: list[list[Any]] = []
     for pnum, device in enumerate(impl.devices):
         queue = history.queue(impl, pnum)
+        # a shift moves every tensor to another place, so all peeks of the step come first
         with tf.device(device), lowering.after_call(operation, pnum), tf.control_dependencies([pieces[pnum] for pieces in reads]):
             writes.append([] if 0 in queue.shape else [queue.shift(values[pnum])])
     lowering.writes[operation] = writes

@@ -77,11 +77,13 @@ def dual_bound(
     weight, fluid, loose = problem.microbatches - 1, Fluid(problem), fluid_bound(problem, stages)
     relaxed = _relaxed(problem, fluid, stages)
     rounds = relaxed.rounds if rounds is None else min(rounds, relaxed.rounds)
+    # J >= W + (M - 1) T, as no block beats its fastest group: a larger T gives no J below the value
     most_s = (value - float(fluid.work[-1])) / weight if weight else math.inf
     if most_s <= fluid.least_largest_s:
         return min(value, loose)
     low = fluid.least_largest_s if weight else 0.0
     budget = _Budget(rounds, relaxed.work)
+    # numbers are unique, as of a binary tree's nodes: ties never compare _Prices, which have no order
     waiting = [(loose, 0, low, _Prices(relaxed, budget, most_s, value - weight * low))]
     while waiting and budget.left and not out_of_time():
         bound, number, low, prices = heapq.heappop(waiting)
@@ -91,6 +93,7 @@ def dual_bound(
         if prices.begun and middle > low * _RATIO:
             lower = _Prices(relaxed, budget, middle, prices.enough_s, prices)
             heapq.heappush(waiting, (bound, 2 * number + 1, low, lower))
+            # prices goes on as the upper half, whose sums matter only up to value - (M - 1) * middle
             prices.enough_s, low, number = value - weight * middle, middle, 2 * number + 2
         bound = max(bound, prices.raised() + weight * low)
         heapq.heappush(waiting, (bound, number, low, prices))
@@ -213,6 +216,7 @@ class _Prices:
         self._evaluate(self.first)
         for margin in _MARGINS if not self.tracked else ():
             if self.best < self.enough_s:
+                # a stage of busy_s does rate * busy_s units; with this price a unit costs margin seconds
                 self._evaluate(np.maximum(busy_s * (margin * self.relaxed.rate - 1.0), 0.0))
         self.prices = self.kept
 
@@ -222,11 +226,14 @@ class _Prices:
         if self.excess[device] > 0 and self.relaxed.may_track(self.tracked | 1 << device):
             self.tracked |= 1 << device
             self.path = self.relaxed.paths(self.limit_s, self.tracked)
+            # a copy: an interval and the half made from it share the array
             self.kept = self.kept.copy()
+            # x_d <= 1 is certain now, so lambda_d (x_d - 1) <= 0: a price could only lower the sum
             self.kept[device], self.excess[:] = 0.0, 0.0
             self.prices, self.length, self.waited = self.kept, 0.5, 0
 
     def _evaluate(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
+        # the path's sum includes the prices, enough_s does not
         sum_s, groups, work = self.path(self.relaxed.members @ prices, self.enough_s + float(prices.sum()))
         total, used = sum_s - float(prices.sum()), self.relaxed.members[groups].sum(axis=0)
         self.budget.spend(work)
@@ -241,6 +248,7 @@ class _Prices:
         if self.waited > _HASTE:
             self.prices, self.length, self.waited = self.kept, self.length / 2, 0
             return
+        # in coordinates lambda_d / rate_d: hence a factor rate here and another one in the new prices
         step = np.where((self.prices > 0) | (used > 1), used - 1.0, 0.0) * self.relaxed.rate
         if step.any() and math.isfinite(total):
             far = self.length * (self.enough_s - total) / float(step @ step)

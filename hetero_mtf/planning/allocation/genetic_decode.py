@@ -48,6 +48,7 @@ def drawn_sequences(evaluation: Evaluation, genomes: Genomes, rng: np.random.Gen
     nth = np.argsort(np.argsort(drawn, axis=1), axis=1)
     taken = (nth < inserted[:, None]) & (place >= counts[:, None])
     taken &= evaluation.apart(order, place < counts[:, None], taken)
+    # a key in (k - 1, k) stands before stage k: each of the counts + 1 gaps is equally likely
     aside = rng.random(order.shape) * (counts[:, None] + 1) - 1.0
     key = np.where(place < counts[:, None], place, np.where(taken, aside, np.inf))
     counts = counts + taken.sum(axis=1)
@@ -86,6 +87,7 @@ def decoded(evaluation: Evaluation, genomes: Genomes, sequences: Sequences, limi
     done = np.flatnonzero(reached)
     genomes.starts[done], chosen = starts[done], chosen[done]
     # the groups that are not used come behind in the order that they had
+    # the last column takes what is written for missing stages, whose group is the number of groups
     rank = np.full((len(done), genomes.order.shape[1] + 1), evaluation.width)
     np.put_along_axis(rank, chosen, np.arange(evaluation.width)[None, :], axis=1)
     kept = np.take_along_axis(rank[:, :-1], genomes.order[done], axis=1)
@@ -121,8 +123,10 @@ class _Table:
             sent = self.evaluation.sent_s(groups, self.groups[:, later])
             np.minimum(entered, self._left(sent, groups, self.groups[:, later], self.behind[:, later], self.limit_s), out=entered)
         here = at < self.counts
+        # nothing is behind the chain's end; with a fixed number of stages only the last group may end it
         entered[:, -1] = np.where(at == self.counts - 1 if self.fixed else here, 0.0, np.inf)
         prefix_s = self.evaluation.problem.prefix_s[groups]
+        # 1 where a place holds no group: only a valid index, as what is behind is infinite there
         self.reach[:, at] = self.evaluation.reach(groups, np.maximum(self.counts - at, 1), self.limit_s)
         least = _window_minimum(entered + prefix_s, self.reach[:, at]) - prefix_s
         self.behind[:, at] = np.where(here[:, None], least, np.inf)
@@ -184,6 +188,7 @@ class _Table:
         return np.asarray(chosen)
 
 
+# Not that of sliding_window: there the ends are the same in all rows, here each row has its own.
 def _window_minimum(values: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return (rows, places) array: at place i of a row the least of values i + 1 up to and with its end there; infinite for none.
 

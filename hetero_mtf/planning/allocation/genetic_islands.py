@@ -81,6 +81,7 @@ class IslandModel:
         problem, rng, width = self.problem, self.rng, self.evaluation.width
         groups = len(problem.groups)
         speed = 1.0 / np.maximum(problem.prefix_s[:, -1], 1e-300)
+        # Gumbel noise of scale s on log speed: drawn without replacement by speed^(1/s)
         order = np.argsort(-np.log(speed) - rng.gumbel(size=(rows, groups)) * rng.uniform(0.1, 1.5, (rows, 1)), axis=1)
         counts = rng.integers(1, width + 1, rows) if self.evaluation.stages is None else np.full(rows, width)
         for row, count in enumerate(counts):

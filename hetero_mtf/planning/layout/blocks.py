@@ -61,6 +61,7 @@ def _runs(graph: LayerGraph) -> Iterator[tuple[int, int, int]]:
     """Yield the first layer of each block, the first behind it, and the layer whose output crosses there; -1 behind the last."""
     count, start, inputs = len(graph.layers), 0, leading_inputs(graph)
     for end, crossed, source, held in zip(range(1, count), *_sums(graph, shared_spans(graph))):
+        # source is a sum of indices: where one tensor crosses, its layer
         if end > inputs and crossed == 1 and source >= start and not held:
             yield start, end, source
             start = end

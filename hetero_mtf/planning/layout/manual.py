@@ -111,7 +111,7 @@ def filter_stage(graph: LayerGraph, shares: Sequence[float], pairing: str) -> St
     Parameters
     ----------
     shares : (devices,) relative shares, zero to leave a device out.
-    pairing : as for `layout.arrange`.
+    pairing : as for `arrangement.arrange`.
     """
     arrangement = arrange(graph, pairing)
     sizes = [proportional(segment.units, shares).sizes for segment in arrangement.segments]
@@ -162,7 +162,7 @@ def hybrid_stage(graph: LayerGraph, shares: Sequence[float], batch_size: int, bo
     ----------
     shares : (devices,) relative shares, zero to leave a device out.
     batch_size : samples a step.
-    border : as for `layout.arrange`.
+    border : as for `arrangement.arrange`.
     """
     arrangement = arrange(graph, border=border)
     sizes = [proportional(segment.units, shares).sizes for segment in arrangement.segments]

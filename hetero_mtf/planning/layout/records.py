@@ -143,7 +143,7 @@ class Prediction:
 
 @dataclasses.dataclass(frozen=True)
 class Proof:
-    """How far the layouts of a plan are proven optimal, in J of the layout program (`layout_search.program`).
+    """How far the layouts of a plan are proven optimal, in J of the layout program (`layout_program`).
 
     Parameters
     ----------

@@ -87,8 +87,8 @@ def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = 
     A layer may be replicated; split its batch, by any of the sample vectors; and take each layout of its channels that its kind
     allows, by any of the size vectors for that many units.
 
-    The samples are those that minimise the slowest device's seconds in the whole network, or in its `layout.trunk`. Size vectors
-    minimise the slowest device's seconds in a segment of an arrangement (`layout.arrange`: pairs, gathered, and both borders of a
+    The samples are those that minimise the slowest device's seconds in the whole network, or in its `arrangement.trunk`. Size vectors
+    minimise the slowest device's seconds in a segment of an arrangement (`arrangement.arrange`: pairs, gathered, and both borders of a
     hybrid), or in all its segments of as many units together; of each number of units the four that matter to most seconds.
 
     Parameters
@@ -101,7 +101,7 @@ def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = 
     Notes
     -----
     Every size vector is exact (`minimise_maximum`). A layer that is called more than once is not split by channels; a flattened
-    tensor is split only where all its readers end in rows, as in `layout.arrange`. O(layers * vectors * devices).
+    tensor is split only where all its readers end in rows, as in `arrangement.arrange`. O(layers * vectors * devices).
     """
     free = _free(costs, devices) if by_memory else []
     shares = [[part**power for part in free] for power in _POWERS] if by_memory else []

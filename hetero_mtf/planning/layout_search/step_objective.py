@@ -2,7 +2,7 @@
 
     J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, s_R(l))
 
-over the states s_l of the layers l with readers R(l); `program` states the program and `solve_layouts` defines the terms. With h(s) the
+over the states s_l of the layers l with readers R(l); `layout_program` states the program and `solve_layouts` defines the terms. With h(s) the
 layout of a layer's output and w(s) the layout that a layer needs its inputs in,
 
     sent_l = sum over the distinct w in {w(s_r): r in R(l)} of  reshard_l(h(s_l) -> w) + back_l(w -> h(s_l))
@@ -33,7 +33,7 @@ _UNSPLIT = 0  # number of the layout in which nothing is split
 
 
 class LayoutCost:
-    """The terms of J for one space; `program` defines J."""
+    """The terms of J for one space; `layout_program` defines J."""
 
     def __init__(self, costs: Costs, space: Space) -> None:
         self.costs, self.space, self.graph = costs, space, costs.graph
@@ -124,6 +124,7 @@ class LayoutCost:
     def held(self, state: LayoutState) -> int:
         """Return the number of the layout of a layer's output in a state."""
         if state not in self._held:
+            # any index and name: the layout of a tensor depends on the state alone
             self._held[state] = self._number(output_of(self.space.entry(0, "", state)))
         return self._held[state]
 
@@ -152,6 +153,7 @@ class LayoutCost:
         if (held, wanted) not in self._lines:
             path = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
             passes = (path, [move.reverse for move in reversed(path)])
+            # Ring.reshard_s is a line in the bytes: two sizes give its latency and its seconds a byte
             first, second = (tuple(math.fsum(self.ring.reshard_s(m, n) for m in steps) for n in (0.0, 1e9)) for steps in passes)
             self._lines[held, wanted] = (first[0], (first[1] - first[0]) / 1e9), (second[0], (second[1] - second[0]) / 1e9)
         forward, backward = self._lines[held, wanted]
@@ -176,6 +178,7 @@ class LayoutCost:
         full_bytes : bytes of the full tensor.
         tensor_layout : number of its layout; its channels are not split.
         """
+        # on one axis the layout does not matter; GridCost needs it for the part that each group holds
         return self._all_reduce_s(full_bytes)
 
     def output_bytes(self, index: int) -> float:
@@ -309,6 +312,7 @@ class LayoutCost:
             spent = sum((self._spent_s(entry, sizes, samples, step_pass) for step_pass in passes), np.zeros(len(sizes)))
             updates = self._spent_s(entry, sizes, samples, "update") if key[-1] else np.zeros(len(sizes))
             place = int((spent + updates).argmax()) if place is None else place
+            # a split batch updates all weights on every device: the slowest update counts
             self._spent[key] = float(spent[place] + (updates.max() if state.layout == "batch" else updates[place]))
         return self._spent[key]
 

@@ -4,7 +4,7 @@ A state is a layout with sizes along the columns and samples along the rows, eit
 
     min_s  J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, s_R(l))
 
-as in `program`, with other seconds of collectives: a tensor that is split along the other axis too is held in parts q_g by the groups g
+as in `layout_program`, with other seconds of collectives: a tensor that is split along the other axis too is held in parts q_g by the groups g
 along an axis, and as the groups communicate at the same time, n bytes take max_g collective_g(q_g n).
 """
 
@@ -100,7 +100,7 @@ class GridCost(LayoutCost):
 
     Collectives over channels are among the devices of one row, those over samples among the devices of one column. All groups along an
     axis communicate at the same time, so the slowest group is charged, with the part of the tensor that it holds. Every batch norm is
-    charged its own synchronisations: which are merged depends on the layouts of all layers. The rest of J is defined in `program`.
+    charged its own synchronisations: which are merged depends on the layouts of all layers. The rest of J is defined in `layout_program`.
 
     Parameters
     ----------

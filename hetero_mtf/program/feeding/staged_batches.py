@@ -101,6 +101,7 @@ class StagedBatches(abc.ABC):
         def read(device: str, begins: Sequence[int], extents: Sequence[int]) -> tf.Tensor:
             key = number, device, tuple(begins), tuple(extents)
             if key not in self._parts:
+                # the part is kept for all its readers, so it must not wait for what the first one waits for
                 with tf.device(device), tf.control_dependencies(None):
                     self._parts[key] = self._part(number, device, begins, extents, dtype)
             return self._parts[key]

@@ -204,6 +204,7 @@ class StaleEngine(Engine):
             with self._tf_graph.as_default():
                 cancelled = histories.call_order.cancel(histories.devices)
             self._run(cancelled, {})
+            # the first is the call that failed; those behind it were cancelled above, so they return
             for call, _ in waiting[1:]:
                 call.result()
         self._number = 0

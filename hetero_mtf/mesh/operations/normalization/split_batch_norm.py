@@ -45,6 +45,7 @@ def normalize_split_batch(
     rule = _rule(x, gamma, epsilon, samples)
     two = mtf.Dimension("statistics", 2)
     own = Local("own_statistics", rule.own, [x], [(mtf.Shape([parts, two, *channels]), x.dtype)]).outputs[0]
+    # a name that is not laid out: the reshape gathers the parts on every processor
     every = mtf.reshape(own, mtf.Shape([mtf.Dimension(f"{parts.name}:all", parts.size), two, *channels]))
     statistic = (gamma.shape, x.dtype)
     mean, variance = Local("joint_statistics", rule.joint, [every], [statistic, statistic]).outputs
@@ -53,8 +54,10 @@ def normalize_split_batch(
         both = [(mtf.Shape([two, *channels]), x.dtype)]
         pending = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], both, summed=x.shape.dims[:1]).outputs[0]
         sums = Parts(pending).outputs
+        # reading the sums does their all-reduce: dx needs those of the whole batch
         inputs = [x, gamma, mean, variance, dy, *sums]
         dx = Local("batch_norm_gradient", rule.backward, inputs, [(x.shape, x.dtype)]).outputs[0]
+        # the sums are dgamma and dbeta; mean and variance depend on x, and dx includes their part
         return [dx, *sums, None, None]
 
     inputs = [x, gamma, beta, mean, variance]
@@ -127,6 +130,7 @@ def normalize_split_batches(norms: Sequence[SplitNorm], parts: Any, samples: Seq
         return [_scoped(norm, "forward", rule.forward, p, *own) for norm, rule, own in zip(norms, rules, _runs(slices, 5))]
 
     def gradient(_: Local, *dys: Tensor | None) -> Sequence[Tensor | None]:
+        # an output without a gradient takes no part in the merged sums
         given = [(*each, dy) for *each, dy in zip(norms, rules, pairs, dys) if dy is not None]
         gradients = iter(_gradients(given, batch, dtype))
         return [piece for dy in dys for piece in (next(gradients) if dy is not None else [None] * 5)]
@@ -155,6 +159,7 @@ def _gradients(given: Sequence[tuple[Any, ...]], batch: Any, dtype: tf.DType) ->
     gradients: list[list[Tensor | None]] = []
     for norm, rule, own, both in zip(norms, rules, inputs, _runs(parts, 2)):
 
+        # bound here: it is called when the graph is lowered, after the loop has moved on
         def backward(p: Processor, *slices: tf.Tensor, norm: SplitNorm = norm, rule: _Spread = rule) -> tf.Tensor:
             return _scoped(norm, "backward", rule.backward, p, *slices)
 
@@ -198,6 +203,7 @@ class _Spread:
         return tf.stack([mean, deviation])[tf.newaxis]
 
     def joint(self, _: Processor, every: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # a processor without samples sends zeros (see Local); its count of 0 keeps them out
         counts = tf.reshape(tf.constant(self.counts, every.dtype), [-1, *(1 for _ in range(every.shape.rank - 2))])
         means, deviations = every[:, 0], every[:, 1]
         mean = tf.reduce_sum(counts * means, 0) / sum(self.counts)
@@ -242,12 +248,14 @@ class _FusedSpread(_Spread):
         nothing, scale = tf.zeros([0], tf.float32), tf.ones([x.shape[-1]], tf.float32)
         _, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(x=x, scale=scale, offset=scale, mean=nothing, variance=nothing)
         count = x.shape.num_elements() // x.shape[-1]
+        # the kernel's variance is unbiased, M / (count - 1); what is sent is M
         return tf.stack([mean, variance * max(count - 1.0, 1.0)])[tf.newaxis]
 
     def forward(self, _: Processor, x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         return _normalized(x, gamma, beta, mean, variance, self.epsilon)
 
     def sums(self, p: Processor, x: tf.Tensor, gamma: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        # read by backward, which is lowered later, as dx reads these sums
         self.scaled[p.pnum], *sums = tf.raw_ops.FusedBatchNormGradV3(
             y_backprop=dy,
             x=x,
@@ -272,6 +280,7 @@ class _FusedSpread(_Spread):
         dbeta: tf.Tensor,
     ) -> tf.Tensor:
         inverse = tf.math.rsqrt(variance + self.epsilon)
+        # dx = scaled - gamma inverse (xhat dgamma + dbeta) / n: the second term is a normalisation of x too
         factor = gamma * inverse / -sum(self.counts)
         return self.scaled[p.pnum] + _normalized(x, factor * dgamma, factor * dbeta, mean, variance, self.epsilon)
 

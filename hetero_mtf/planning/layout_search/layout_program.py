@@ -1,7 +1,7 @@
 """The layout program: the layout and sizes of every layer that minimise the predicted seconds of a step.
 
-Each layer l takes one state s_l, a layout with its sizes or samples, of a finite set S_l (`layout_space.layout_space`). With R(l) the readers of
-l, the program is
+Each layer l takes one state s_l, a layout with its sizes or samples, of a finite set S_l (`layout_space.layout_space`). With R(l) the
+readers of l, the program is
 
     min_s  J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, (s_r for r in R(l)))    subject to  s_l in S_l for all l
 

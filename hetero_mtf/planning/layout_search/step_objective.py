@@ -2,8 +2,8 @@
 
     J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, s_R(l))
 
-over the states s_l of the layers l with readers R(l); `layout_program` states the program and `solve_layouts` defines the terms. With h(s) the
-layout of a layer's output and w(s) the layout that a layer needs its inputs in,
+over the states s_l of the layers l with readers R(l); `layout_program` states the program and `solve_layouts` defines the terms. With h(s)
+the layout of a layer's output and w(s) the layout that a layer needs its inputs in,
 
     sent_l = sum over the distinct w in {w(s_r): r in R(l)} of  reshard_l(h(s_l) -> w) + back_l(w -> h(s_l))
              + sum over the distinct w of columns in R(l) of  all_reduce_l(w)

@@ -4,8 +4,8 @@ A state is a layout with sizes along the columns and samples along the rows, eit
 
     min_s  J(s) = sum_l own_l(s_l) + sum_l sent_l(s_l, s_R(l))
 
-as in `layout_program`, with other seconds of collectives: a tensor that is split along the other axis too is held in parts q_g by the groups g
-along an axis, and as the groups communicate at the same time, n bytes take max_g collective_g(q_g n).
+as in `layout_program`, with other seconds of collectives: a tensor that is split along the other axis too is held in parts q_g by the
+groups g along an axis, and as the groups communicate at the same time, n bytes take max_g collective_g(q_g n).
 """
 
 from __future__ import annotations

@@ -182,12 +182,12 @@ def _check_counts(variables: Mapping[str, str], counts: Sequence[int], nodes: in
     if len(counts) != nodes:
         fault = f"SLURM_TASKS_PER_NODE {text!r} is for {len(counts)} nodes, the job has {nodes}"
         kept = "start the program in the batch script, or with srun --preserve-env, which passes on the job's"
-        raise ClusterError(str(fault), f"{kept if _in_step(variables) else 'start the tasks on all nodes'}, or {_HOSTS}")
+        raise ClusterError(fault, f"{kept if _in_step(variables) else 'start the tasks on all nodes'}, or {_HOSTS}")
     for name in ("SLURM_NTASKS", "SLURM_NPROCS"):
         total = variables.get(name, "").strip()
         if total and total != str(sum(counts)):
             fault = f"{name} is {total!r} and SLURM_TASKS_PER_NODE {text!r}, which are {sum(counts)} tasks"
-            raise ClusterError(str(fault), f"request the tasks of the job with --ntasks or --ntasks-per-node, or {_HOSTS}")
+            raise ClusterError(fault, f"request the tasks of the job with --ntasks or --ntasks-per-node, or {_HOSTS}")
     if not sum(counts):
         raise ClusterError(f"SLURM_TASKS_PER_NODE {text!r} has no tasks", f"start the workers with srun, or {_HOSTS}")
 

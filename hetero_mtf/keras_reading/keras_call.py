@@ -186,7 +186,7 @@ def _constants_are_numbers(call: LiveCall) -> bool:
     arguments = call.node.arguments
     given = [*arguments.args, *arguments.kwargs.values()]
     shapes = [getattr(value, "shape", ()) for value in given if not is_symbol(value)]
-    return all(math.prod(shape) == 1 and len(shape) == 0 for shape in shapes) and not any(isinstance(v, (list, tuple)) for v in given)
+    return all(len(shape) == 0 for shape in shapes) and not any(isinstance(v, (list, tuple)) for v in given)
 
 
 def _trains(operation: Any, variable: Any) -> bool:

@@ -96,7 +96,7 @@ def size_lists(sizes: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
         for extents in _extents(name, values):
             if isinstance(dimension, mtf.Dimension) and sum(extents) != dimension.size:
                 fault = f"dimension {name} has {dimension.size} units, its sizes {list(extents)} sum to {sum(extents)}"
-                raise LayoutError(str(fault), "make them agree")
+                raise LayoutError(fault, "make them agree")
             yield name, extents
 
 

@@ -102,7 +102,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         if sizes is None:
             if dimension.size % count:
                 fault = f"dimension {dimension.name} of {dimension.size} is not divisible by {count} processors"
-                raise LayoutError(str(fault), "give sizes for it")
+                raise LayoutError(fault, "give sizes for it")
             return (dimension.size // count,) * count
         if dimension.size not in sizes:
             known = " and ".join(f"{list(extents)} sum to {total}" for total, extents in sizes.items())

@@ -232,7 +232,7 @@ def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:
         impl = mesh_to_impl.get(mesh)
         if not isinstance(impl, UnevenMeshImpl):
             fault = f"mesh {mesh._name} is to be lowered by {type(impl).__name__ if impl else 'nothing'}"
-            raise LayoutError(str(fault), "give an UnevenMeshImpl for it")
+            raise LayoutError(fault, "give an UnevenMeshImpl for it")
     return Lowering(graph, mesh_to_impl)
 
 

@@ -181,7 +181,7 @@ def _check_complete(count: int, started: Any) -> None:
     if isinstance(started, list) and len(started) > count:
         fault = f"the variables of the job name {count} of the {len(started)} workers that were started as {','.join(map(str, started))}"
         remedy = "start the workers in one step with the job's task counts, or give the hosts with hosts:HOST:PORT,..."
-        raise ClusterError(str(fault), remedy)
+        raise ClusterError(fault, remedy)
 
 
 @functools.cache

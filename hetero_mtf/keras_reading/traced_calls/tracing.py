@@ -230,7 +230,7 @@ class _Trace:
             if of_samples:
                 if own != rank:
                     return False
-                self.elementwise &= tensor.shape[-1] in (self.channels,)
+                self.elementwise &= tensor.shape[-1] == self.channels
                 continue
             if own > rank or (own == rank and tensor.shape[0] != 1):
                 return False

@@ -9,6 +9,8 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
 
+SOFTMAX_FLOPS = 4.0  # of each score: the largest is taken off, the exponential, the sum, the quotient
+
 
 class Attention(LayerKind):
     """`keras.layers.Attention` of [query, value] or [query, value, key], each (positions, channels), by scalar products.
@@ -42,7 +44,7 @@ class Attention(LayerKind):
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         query, value, key = _roles(inputs)
         pairs = query[0] * key[0]
-        return pairs * (2.0 * query[1] + 2.0 * value[1] + _SOFTMAX_FLOPS)
+        return pairs * (2.0 * query[1] + 2.0 * value[1] + SOFTMAX_FLOPS)
 
     def layouts(self, layer: Layer) -> frozenset[str]:
         return CHANNELWISE if layer.attributes["alike"] else REPLICATED
@@ -74,9 +76,6 @@ class ResidualWeight(LayerKind):
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.weigh(inputs[0], "weight")
-
-
-_SOFTMAX_FLOPS = 4.0  # of each score: the largest is taken off, the exponential, the sum, the quotient
 
 
 def _roles(inputs: Sequence[Shape]) -> tuple[Shape, Shape, Shape]:

@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.layers.contraction.attention import SOFTMAX_FLOPS
 from hetero_mtf.layers.kind import CHANNELWISE, LayerKind, Shape, extent
 
 PROJECTION, ATTENTION, OUTPUT = "hetero_mtf>HeadProjection", "hetero_mtf>HeadAttention", "hetero_mtf>HeadOutput"
 """The kinds of the parts, which no Keras class has."""
-
-_SOFTMAX_FLOPS = 4.0  # of each score
 
 
 class HeadProjection(LayerKind):
@@ -64,7 +63,7 @@ class HeadAttention(LayerKind):
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         (positions, _, heads), (keys, size, _), (_, values, _) = inputs
-        return positions * keys * heads * int(attributes["repeats"]) * (2.0 * size + 2.0 * values + _SOFTMAX_FLOPS)
+        return positions * keys * heads * int(attributes["repeats"]) * (2.0 * size + 2.0 * values + SOFTMAX_FLOPS)
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
         return {**attributes, "keys": inputs[1][0]}

@@ -97,12 +97,12 @@ def _method(
     if rule.method == "ring" and rule.segments:
         if len(rule.segments) != len(tensors):
             fault = f"the plan has a ring of {len(rule.segments)} segments, this all-reduce is among {len(tensors)} processors"
-            raise LayoutError(str(fault), "leave the segments of the rule empty")
+            raise LayoutError(fault, "leave the segments of the rule empty")
         return lambda xs, on, by: ring(xs, on, by, rule.segments)
     if rule.method == "two_level":
         if len(hosts) != len(tensors):
             fault = f"a two_level all-reduce among {len(tensors)} processors has the hosts of {len(hosts)}"
-            raise LayoutError(str(fault), "give the host of each processor, or choose another method")
+            raise LayoutError(fault, "give the host of each processor, or choose another method")
         return lambda xs, on, by: two_level(xs, on, by, hosts, _METHODS[rule.leaders or "ring"])
     if rule.method not in _METHODS:
         raise LayoutError(f"there is no all-reduce by {rule.method!r}", f"choose one of {', '.join([*_METHODS, 'two_level'])}")

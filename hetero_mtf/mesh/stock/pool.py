@@ -44,7 +44,7 @@ def _check_windows(operation: Any, impl: UnevenMeshImpl, image: Any, pooled: Any
         if [n * window for n in impl.sizes_of(pooled_dimension)] != list(extents):
             kind = type(operation).__name__
             fault = f"operation {operation.name} ({kind}) pools {window} along dimension {dimension.name}, whose sizes are {list(extents)}"
-            raise LayoutError(str(fault), "leave it out of the layout, or give sizes that the window divides")
+            raise LayoutError(fault, "leave it out of the layout, or give sizes that the window divides")
 
 
 def _forward(operation: Any, image: tf.Tensor) -> tf.Tensor:

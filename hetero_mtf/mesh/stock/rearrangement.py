@@ -31,7 +31,7 @@ def _lower_rearrangement(operation: Any, lowering: Lowering) -> None:
     name = along if isinstance(along, str) else along.name
     if lowering.mesh_impl(operation).axis_of(name) is not None:
         fault = f"operation {operation.name} ({type(operation).__name__}) works along dimension {name}, which lies on a mesh axis"
-        raise LayoutError(str(fault), "rename it (mtf.rename_dimension) to one that is whole before, and back after")
+        raise LayoutError(fault, "rename it (mtf.rename_dimension) to one that is whole before, and back after")
     operation.lower(lowering)
 
 

@@ -21,7 +21,7 @@ def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
         for dimension in tensor.shape.dims:
             if impl.axis_of(dimension.name) is not None and dimension.name not in operation.splittable_dims:
                 fault = f"operation {operation.name} (SlicewiseOperation) needs dimension {dimension.name} whole, it lies on a mesh axis"
-                raise LayoutError(str(fault), "leave it out of the layout, or name it in splittable_dims")
+                raise LayoutError(fault, "leave it out of the layout, or name it in splittable_dims")
     inputs = [lowering.slices(tensor) for tensor in operation.inputs]
 
     def apply(pnum: int) -> Sequence[tf.Tensor]:

@@ -94,7 +94,7 @@ def _lower_assign(operation: Any, lowering: Lowering) -> None:
     for variable, value in zip(operation.variables, operation.inputs):
         if variable not in lowering.variables or value.shape != variable.shape:
             fault = f"operation {operation.name} (Assign) gives {variable.name} of {variable.shape} a value of {value.shape}"
-            raise LayoutError(str(fault), "reshape the value (mtf.reshape) to the variable's shape")
+            raise LayoutError(fault, "reshape the value (mtf.reshape) to the variable's shape")
         laid_out, pieces = lowering.variables[variable], lowering.slices(value)
         for pnum, device in enumerate(impl.devices):
             snapshot = laid_out.laid_out_tensor.tensor_list[pnum]

@@ -77,7 +77,6 @@ def dual_bound(
     weight, fluid, loose = problem.microbatches - 1, Fluid(problem), fluid_bound(problem, stages)
     relaxed = _relaxed(problem, fluid, stages)
     rounds = relaxed.rounds if rounds is None else min(rounds, relaxed.rounds)
-    # J >= W + (M - 1) T, as no block beats its fastest group: a larger T gives no J below the value
     most_s = (value - float(fluid.work[-1])) / weight if weight else math.inf
     if most_s <= fluid.least_largest_s:
         return min(value, loose)
@@ -93,7 +92,6 @@ def dual_bound(
         if prices.begun and middle > low * _RATIO:
             lower = _Prices(relaxed, budget, middle, prices.enough_s, prices)
             heapq.heappush(waiting, (bound, 2 * number + 1, low, lower))
-            # prices goes on as the upper half, whose sums matter only up to value - (M - 1) * middle
             prices.enough_s, low, number = value - weight * middle, middle, 2 * number + 2
         bound = max(bound, prices.raised() + weight * low)
         heapq.heappush(waiting, (bound, number, low, prices))

@@ -103,7 +103,6 @@ def minimise(
             end = min(end, int(np.searchsorted(terms, (value - total) / weight)))
         if end <= first:
             continue
-        # no sum is known yet: the loosest limit first, as its sum bounds those of all tighter ones
         at = end - 1 if total == 0.0 else (first + end - 1) // 2
         solution = solve(float(terms[at]), value - weight * float(terms[first]))
         solved += 1

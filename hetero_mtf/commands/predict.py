@@ -139,9 +139,9 @@ def read_samples(path: pathlib.Path, names: Sequence[str] = NAMES) -> Any:
     except (OSError, *DAMAGED) as fault:
         said = " ".join(str(fault).split())
         if file_kind(path) not in ("", ARRAYS):
-            raise DataError(f"{in_place_of(path, 'an .npz file of plain numbers')}", f"{REMEDY}") from fault
-        raise DataError(f"{path} is not a complete .npz file of plain numbers ({said})", f"{REMEDY}") from fault
+            raise DataError(f"{in_place_of(path, 'an .npz file of plain numbers')}", REMEDY) from fault
+        raise DataError(f"{path} is not a complete .npz file of plain numbers ({said})", REMEDY) from fault
     if array is None:
         wanted = f"neither {' nor '.join(names)}" if len(names) > 1 else f"no {names[0]}, which is an input of the model"
-        raise DataError(f"{path} has {wanted}: found {', '.join(there) or 'no array'}", f"{REMEDY}")
+        raise DataError(f"{path} has {wanted}: found {', '.join(there) or 'no array'}", REMEDY)
     return as_numbers(array, f"{name} in {path}")

@@ -84,7 +84,7 @@ def _read_binary(path: pathlib.Path) -> _ImagesAndLabels:
     except OSError as fault:
         raise DataError(f"cannot read {path}: {fault.strerror or fault}", "check the path") from fault
     if not len(body) or len(body) % (1 + PIXELS):
-        raise DataError(f"{path} is truncated: expected a multiple of {1 + PIXELS} bytes, found {len(body)}", f"{REMEDY}")
+        raise DataError(f"{path} is truncated: expected a multiple of {1 + PIXELS} bytes, found {len(body)}", REMEDY)
     rows = body.reshape(-1, 1 + PIXELS)
     return rows[:, 1:], _labels(rows[:, 0], path)
 
@@ -95,12 +95,12 @@ def _read_python(path: pathlib.Path) -> _ImagesAndLabels:
     missing = [name for name in ("data", "labels") if name not in entries]
     if missing:
         raise DataError(
-            f"{path} is not a CIFAR-10 batch: expected a dict with data and labels, found no {' and no '.join(missing)}", f"{REMEDY}"
+            f"{path} is not a CIFAR-10 batch: expected a dict with data and labels, found no {' and no '.join(missing)}", REMEDY
         )
     data, labels = entries["data"], _label_array(entries["labels"], path)
     form = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), PIXELS) or not len(labels):
-        raise DataError(f"{path} has data of the wrong form: expected uint8 ({len(labels) or 10_000}, {PIXELS}), found {form}", f"{REMEDY}")
+        raise DataError(f"{path} has data of the wrong form: expected uint8 ({len(labels) or 10_000}, {PIXELS}), found {form}", REMEDY)
     return data, _labels(labels, path)
 
 
@@ -115,12 +115,12 @@ def _label_array(labels: object, path: pathlib.Path) -> Array:
         array = np.zeros(0, object)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError(
-            f"{path} has labels of the wrong form: expected a list of whole numbers, found {type(labels).__name__}", f"{REMEDY}"
+            f"{path} has labels of the wrong form: expected a list of whole numbers, found {type(labels).__name__}", REMEDY
         )
     return array
 
 
 def _labels(labels: Array, path: pathlib.Path) -> Array:
     if labels.min() < 0 or labels.max() >= CLASSES:
-        raise DataError(f"{path} has labels from {labels.min()} to {labels.max()}: expected 0 to {CLASSES - 1}", f"{REMEDY}")
+        raise DataError(f"{path} has labels from {labels.min()} to {labels.max()}: expected 0 to {CLASSES - 1}", REMEDY)
     return labels.astype("int64")

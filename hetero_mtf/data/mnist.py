@@ -47,7 +47,7 @@ def load_mnist(folder: str, dtype: str) -> Dataset:
         images, labels = len(arrays[f"{part}-images"]), len(arrays[f"{part}-labels"])
         if images != labels:
             raise DataError(
-                f"{paths[f'{part}-images']} has {images} images and {paths[f'{part}-labels'].name} {labels} labels", f"{REMEDY}"
+                f"{paths[f'{part}-images']} has {images} images and {paths[f'{part}-labels'].name} {labels} labels", REMEDY
             )
     x_train, x_test = (_scaled(arrays[f"{part}-images"], dtype) for part in ("train", "t10k"))
     y_train, y_test = (arrays[f"{part}-labels"].astype("int64") for part in ("train", "t10k"))
@@ -105,7 +105,7 @@ def read_idx(path: pathlib.Path, dimensions: int) -> Array:
         with cast("BinaryIO", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
             return _read(file, path, dimensions)
     except (gzip.BadGzipFile, zlib.error, EOFError) as fault:
-        raise DataError(f"{path} is not a complete gzip file ({fault})", f"{REMEDY}") from fault
+        raise DataError(f"{path} is not a complete gzip file ({fault})", REMEDY) from fault
     except OSError as fault:
         raise DataError(f"cannot read {path}: {fault.strerror or fault}", "check the path") from fault
 
@@ -114,16 +114,16 @@ def _read(file: BinaryIO, path: pathlib.Path, dimensions: int) -> Array:
     header = file.read(4 * (1 + dimensions))
     expected = UNSIGNED_BYTE << 8 | dimensions
     if len(header) < 4 * (1 + dimensions):
-        raise DataError(f"{path} is truncated: expected a header of {4 * (1 + dimensions)} bytes, found {len(header)}", f"{REMEDY}")
+        raise DataError(f"{path} is truncated: expected a header of {4 * (1 + dimensions)} bytes, found {len(header)}", REMEDY)
     magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
     if magic != expected:
-        raise DataError(f"{path} is not the IDX file of its name: expected magic number {expected}, found {magic}", f"{REMEDY}")
+        raise DataError(f"{path} is not the IDX file of its name: expected magic number {expected}, found {magic}", REMEDY)
     length = math.prod(shape)
     body = _at_most(file, length + 1)
     if len(body) != length or not length:
         length_text = f"more than {length}" if len(body) > length else str(len(body))
         raise DataError(
-            f"{path} has the wrong length: its header says {shape}, expected {length} bytes after it, found {length_text}", f"{REMEDY}"
+            f"{path} has the wrong length: its header says {shape}, expected {length} bytes after it, found {length_text}", REMEDY
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
 

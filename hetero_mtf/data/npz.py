@@ -37,10 +37,10 @@ def load_npz(file: str, dtype: str) -> Dataset:
     arrays = _read(path)
     for name, array in arrays.items():
         if not array.ndim or not len(array):
-            raise DataError(f"{path} has {name} of shape {array.shape}: expected (samples, ...), at least one sample", f"{REMEDY}")
+            raise DataError(f"{path} has {name} of shape {array.shape}: expected (samples, ...), at least one sample", REMEDY)
         if name.startswith("x") and array.ndim < 2:
             raise DataError(
-                f"{path} has {name} of shape {array.shape}: expected (samples, features) or (samples, ..., channels)", f"{REMEDY}"
+                f"{path} has {name} of shape {array.shape}: expected (samples, features) or (samples, ..., channels)", REMEDY
             )
         check_finite(array, f"{name} in {path}")
     parts = arrays if "x_test" in arrays else {**arrays, **_held_out(arrays, path)}
@@ -51,7 +51,7 @@ def load_npz(file: str, dtype: str) -> Dataset:
 def _held_out(arrays: dict[str, Array], path: pathlib.Path) -> dict[str, Array]:
     x, y = arrays["x_train"], arrays["y_train"]
     if len(x) != len(y) or len(x) < 2:
-        raise DataError(f"{path} has {len(x)} samples and {len(y)} labels: expected as many of both, two at least", f"{REMEDY}")
+        raise DataError(f"{path} has {len(x)} samples and {len(y)} labels: expected as many of both, two at least", REMEDY)
     train, test = hold_out(y)
     return {"x_train": x[train], "y_train": y[train], "x_test": x[test], "y_test": y[test]}
 
@@ -66,13 +66,13 @@ def _read(path: pathlib.Path) -> dict[str, Array]:
         raise DataError(f"{path} does not exist", "check the path behind npz:") from fault
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as fault:
         if file_kind(path) not in ("", ARRAYS):
-            raise DataError(f"{in_place_of(path, 'an .npz file of plain numbers')}", f"{REMEDY}") from fault
-        raise DataError(f"{path} is not a complete .npz file of plain numbers ({fault})", f"{REMEDY}") from fault
+            raise DataError(f"{in_place_of(path, 'an .npz file of plain numbers')}", REMEDY) from fault
+        raise DataError(f"{path} is not a complete .npz file of plain numbers ({fault})", REMEDY) from fault
 
 
 def _arrays(file: Any, path: pathlib.Path) -> dict[str, Array]:
     if isinstance(file, np.ndarray):
-        raise DataError(f"{path} holds one array without a name: expected an .npz file", f"{REMEDY}")
+        raise DataError(f"{path} holds one array without a name: expected an .npz file", REMEDY)
     with file:
         return {name: as_numbers(file[source], f"{name} in {path}") for name, source in _sources(file, path).items()}
 
@@ -89,5 +89,5 @@ def _sources(file: Any, path: pathlib.Path) -> dict[str, str]:
         sources |= {name: name for name in VALIDATION}
     missing = [name for name in sources.values() if name not in present]
     if missing:
-        raise DataError(f"{path} lacks {', '.join(missing)}: found {', '.join(sorted(present)) or 'no array'}", f"{REMEDY}")
+        raise DataError(f"{path} lacks {', '.join(missing)}: found {', '.join(sorted(present)) or 'no array'}", REMEDY)
     return sources

@@ -64,7 +64,7 @@ def parse_hosts(hosts: Sequence[str]) -> Addresses:
         raise ClusterError(f"the hosts are the text {hosts!r}", f"write a list of HOST:PORT, such as [{hosts!r}]")
     cleaned = tuple(host.strip() if isinstance(host, str) else host for host in hosts)
     if not cleaned:
-        raise ClusterError("the list of hosts is empty", f"{_FORM}")
+        raise ClusterError("the list of hosts is empty", _FORM)
     malformed = {repr(host): fault for host in cleaned if (fault := fault_of_form(host))}
     unreached = {host: fault for host in cleaned if repr(host) not in malformed and (fault := fault_of_host(split(host)[0]))}
     clauses = [f"{', '.join(f'{host} ({fault})' for host, fault in malformed.items())} is no HOST:PORT"] if malformed else []
@@ -135,15 +135,15 @@ def jobs_without_devices(text: str) -> tuple[str, ...]:
 def _document(text: str | None) -> dict[str, Any]:
     """Return the content of TF_CONFIG, which lists workers."""
     if not text or not text.strip():
-        raise ClusterError("TF_CONFIG is not set", f"{_SET}")
+        raise ClusterError("TF_CONFIG is not set", _SET)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise ClusterError(f"TF_CONFIG is not JSON ({fault})", f"{_SET}") from fault
+        raise ClusterError(f"TF_CONFIG is not JSON ({fault})", _SET) from fault
     jobs = document.get("cluster") if isinstance(document, dict) else None
     workers = jobs.get("worker") if isinstance(jobs, dict) else None
     if not isinstance(workers, list) or not workers or not all(isinstance(host, str) for host in workers):
-        raise ClusterError(f"TF_CONFIG names no workers (cluster.worker is {workers!r})", f"{_SET}")
+        raise ClusterError(f"TF_CONFIG names no workers (cluster.worker is {workers!r})", _SET)
     return dict(document)
 
 
@@ -154,5 +154,5 @@ def _tf_config_task(task: object, workers: int) -> int | None:
     if isinstance(index, str) and index.isascii() and index.isdecimal() and len(index) <= len(str(workers)):
         index = int(index)
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < workers:
-        raise ClusterError(f"TF_CONFIG has task {task!r} for {workers} workers", f"{_SET}")
+        raise ClusterError(f"TF_CONFIG has task {task!r} for {workers} workers", _SET)
     return index

@@ -141,7 +141,7 @@ def _refuse_heterogeneous(variables: Mapping[str, str]) -> None:
     current = [name for name in lists if "_HET_" in name] or lists
     listed = ", ".join(f"{name} {variables[name]!r}" for name in current)
     raise ClusterError(
-        f"the Slurm job is heterogeneous (SLURM_HET_SIZE {size!r}, {listed}), which cluster slurm does not read", f"{_HOSTS}"
+        f"the Slurm job is heterogeneous (SLURM_HET_SIZE {size!r}, {listed}), which cluster slurm does not read", _HOSTS
     )
 
 

@@ -10,7 +10,17 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.description import FLOATS
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.keras_reading.live_call import MASK_OUTPUT, LiveCall
-from hetero_mtf.keras_reading.operations import call_digest, class_of, hidden_state, is_layer, is_seed, is_symbol, layers_in, named_weights
+from hetero_mtf.keras_reading.operations import (
+    call_digest,
+    class_of,
+    hidden_state,
+    is_layer,
+    is_of_keras,
+    is_seed,
+    is_symbol,
+    layers_in,
+    named_weights,
+)
 from hetero_mtf.keras_reading.private_names import own_untrained_variables
 from hetero_mtf.keras_reading.traced_calls.kept_memory import kept_elements
 from hetero_mtf.keras_reading.traced_calls.tracing import NEITHER, Traced, drawn_rows, traced_split, written_weights
@@ -101,7 +111,7 @@ def draws_at_random(operation: Any) -> bool:
 
 def adds_losses(operation: Any) -> bool:
     """Return whether an operation may add to the loss: by a penalty on what it gives, or in a call of the user's own."""
-    return any(layer.activity_regularizer is not None or not _is_keras(layer) for layer in layers_in(operation))
+    return any(layer.activity_regularizer is not None or not is_of_keras(layer) for layer in layers_in(operation))
 
 
 def holds_table(operation: Any) -> bool:
@@ -117,11 +127,7 @@ def _may_draw(layer: Any) -> bool:
 
 def _is_own(operation: Any) -> bool:
     """Return whether an operation is code of the user's: a layer of a class of one's own, or a Lambda."""
-    return any(not _is_keras(layer) or class_of(layer) == "Lambda" for layer in layers_in(operation))
-
-
-def _is_keras(operation: Any) -> bool:
-    return type(operation).__module__.startswith("keras.")
+    return any(not is_of_keras(layer) or class_of(layer) == "Lambda" for layer in layers_in(operation))
 
 
 def _split(kind: str, call: LiveCall, batch: bool, sources: Sequence[Layer]) -> Traced:

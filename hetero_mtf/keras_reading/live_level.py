@@ -11,7 +11,7 @@ from hetero_mtf.graph.structure import leaves_of, map_leaves
 from hetero_mtf.keras_reading.graph_of_calls import inner_function
 from hetero_mtf.keras_reading.keras_order import Call
 from hetero_mtf.keras_reading.level import Level, Place
-from hetero_mtf.keras_reading.operations import configuration, is_layer, is_symbol, layers_in
+from hetero_mtf.keras_reading.operations import configuration, is_layer, is_of_keras, is_symbol, layers_in
 from hetero_mtf.keras_reading.private_names import calls_in, calls_of, input_structure, output_structure, source_of
 
 
@@ -84,7 +84,7 @@ def takes_masks(node: Any) -> bool:
     """Return whether a call may take the masks of its tensors by itself: it is not called with them, or has layers inside that do."""
     if not is_layer(node.operation):
         return False
-    if len(layers_in(node.operation)) > 1 or not type(node.operation).__module__.startswith("keras."):
+    if len(layers_in(node.operation)) > 1 or not is_of_keras(node.operation):
         return True
     names = [name for name in inspect.signature(node.operation.call).parameters if name == "mask" or name.endswith("_mask")]
     return bool(names) and all(node.arguments.kwargs.get(name) is None for name in names)

@@ -58,6 +58,11 @@ def call_digest(call: LiveCall) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def is_of_keras(operation: Any) -> bool:
+    """Return whether an operation's class is one of Keras's own, not one of the user's that is derived from it."""
+    return type(operation).__module__.startswith("keras.")
+
+
 def layers_in(operation: Any) -> list[Any]:
     """Return a layer and all layers in it; nothing for an operation that is no layer."""
     return inner_layers(operation) if is_layer(operation) else []

@@ -1,7 +1,7 @@
 """Every private name of Keras and TensorFlow that this project leans on, each with why, and since when it is as it is used here.
 
-"all" stands for the supported versions, Keras 3.8 to 3.16 and TensorFlow 2.16 to 2.21: a name is as it is used here in the first and in
-the last of them. Nothing else here uses names of theirs that begin with an underscore or lie below `keras.src` or `tensorflow.python`, but
+"all" stands for the supported versions: the names were read in Keras 3.8 and 3.15 and in TensorFlow 2.16 and 2.21, and the tests pass on
+those between. Nothing else here uses names of theirs that begin with an underscore or lie below `keras.src` or `tensorflow.python`, but
 for `mesh.compat` and `mesh.collectives.nccl`: Mesh-TensorFlow is used without Keras, too.
 """
 
@@ -11,13 +11,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
 import keras.src.ops as keras_operations  # where Keras's own code looks its operations up, so that it gets a replacement (all)
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer  # its methods assign TensorFlow's variables, past Keras's scopes (all)
 from keras.src.losses.losses import LossFunctionWrapper  # Keras makes one of a function itself, but without giving it a name (all)
 from keras.src.models.functional import Functional  # `keras.Model(inputs, outputs)` makes one; it has no public name (all)
-from keras.src.optimizers.base_optimizer import BaseOptimizer  # its methods assign Keras variables; `keras.Optimizer` is TFOptimizer (all)
+from keras.src.optimizers.base_optimizer import (
+    BaseOptimizer,  # its methods assign Keras variables; `keras.Optimizer` has TFOptimizer's (all)
+)
 from keras.src.random.seed_generator import global_seed_generator  # the seed that layers without one share (all)
 from keras.src.trainers.data_adapters import get_data_adapter  # tells of any data how many batches they have (all)
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter  # what Keras's loops take as it is (all)
@@ -78,7 +79,7 @@ def sequential_function(model: Any) -> Any | None:
 
 
 def shapes_built_with(model: Any) -> dict[str, Any]:
-    """Return the shapes by the names of arguments that a model was built with: `get_build_config` gives one argument's only (all)."""
+    """Return the shapes by the names of arguments that a model was built with: `get_build_config` is there to be overridden (all)."""
     return getattr(model, "_build_shapes_dict", None) or {}
 
 
@@ -86,7 +87,7 @@ def shapes_built_with(model: Any) -> dict[str, Any]:
 
 
 def mask_of(tensor: Any) -> Any | None:
-    """Return the mask that a tensor carries, None for none: `keras.ops` has no function for it (all; Keras 3.7 has another helper)."""
+    """Return the mask that a tensor carries, None for none: `keras.ops` has no function for it (all)."""
     return getattr(tensor, "_keras_mask", None)
 
 
@@ -149,7 +150,7 @@ def attention_axes(layer: Any) -> tuple[int, ...]:
 
 
 def attention_extras(layer: Any) -> list[Any]:
-    """Return the options of attention beyond the plain one: dropout, a gate (grouped-query, 3.11), a window (grouped-query, 3.12)."""
+    """Return the options of attention beyond the plain one: dropout (all), a gate and a window (later than 3.8)."""
     names = ("dropout", "_dropout", "_use_gate", "use_gate", "_sliding_window", "sliding_window", "activity_regularizer")
     return [value for name in names if (value := getattr(layer, name, None))]
 
@@ -318,11 +319,6 @@ def loop_body(operation: Any) -> Any | None:
 def takes_eager_tensors() -> bool:
     """Return whether TensorFlow takes eager tensors as they are here: where it computes at once, or builds a `tf.function`."""
     return bool(tf.executing_eagerly() or builds_function(tf.compat.v1.get_default_graph()))
-
-
-def is_of_keras(operation: Any) -> bool:
-    """Return whether an operation's class is Keras's own: its module, since subclasses of the user's are layers too (all)."""
-    return type(operation).__module__.startswith(f"{keras.__name__}.")
 
 
 def remove_dispatcher(dispatcher: Any) -> None:

@@ -75,7 +75,7 @@ def device_strings(devices: Any) -> list[str]:
         If one is neither, or no device string.
     """
     if isinstance(devices, str) or not isinstance(devices, Iterable):
-        raise LayoutError(f"the devices of the mesh are {devices!r}", f"{_DEVICES}")
+        raise LayoutError(f"the devices of the mesh are {devices!r}", _DEVICES)
     return [_device_string(device) for device in devices]
 
 
@@ -130,7 +130,7 @@ def _count(value: Any, name: str) -> int:
     except (TypeError, ValueError):
         count = 0
     if count < 1:
-        raise LayoutError(f"the mesh axis {name} has {value!r} processors, which is no number of 1 or more", f"{_SHAPE}")
+        raise LayoutError(f"the mesh axis {name} has {value!r} processors, which is no number of 1 or more", _SHAPE)
     return count
 
 
@@ -141,7 +141,7 @@ def _extents(name: str, values: Any) -> list[tuple[int, ...]]:
         several = any(hasattr(extents, "__len__") for extents in listed)
         return [tuple(operator.index(n) for n in extents) for extents in (listed if several else [listed])]
     except TypeError:
-        raise LayoutError(f"dimension {name} has the sizes {values!r}, which is no list of integers", f"{_SIZES}") from None
+        raise LayoutError(f"dimension {name} has the sizes {values!r}, which is no list of integers", _SIZES) from None
 
 
 def _device_string(device: Any) -> str:
@@ -153,5 +153,5 @@ def _device_string(device: Any) -> str:
     try:
         tf.DeviceSpec.from_string(text)
     except (AttributeError, ValueError):
-        raise LayoutError(f"{device!r} is no device of a processor", f"{_DEVICES}") from None
+        raise LayoutError(f"{device!r} is no device of a processor", _DEVICES) from None
     return str(text)

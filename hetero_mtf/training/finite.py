@@ -75,7 +75,7 @@ def check_replacement(
     layer = first_not_finite(graph, values)
     if layer is not None and (only_finite or holds_finite(path)):
         wrong = f"the state after step {step} is not saved to {path}, as it is not finite from layer {layer} on"
-        raise NotFiniteError(wrong, f"{_REMEDY}")
+        raise NotFiniteError(wrong, _REMEDY)
 
 
 def holds_finite(path: str | os.PathLike[str]) -> bool:

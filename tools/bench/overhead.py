@@ -5,11 +5,14 @@ The same model, batches, optimizer and cores: an epoch of `fit` of a model that 
 with `jit_compile=False`. An epoch is timed from its begin to its end, as callbacks see them: where a `fit` by tf.data takes less than five
 seconds, TensorFlow sometimes waits at its end until they are over.
 
-    python tools/bench/overhead.py [--rounds 7] [--network ViT]
+With `--where` a step is looked into instead: single steps of Keras and of a Trainer take turns, and one of the latter is traced.
+
+    python tools/bench/overhead.py [--rounds 7] [--network ViT] [--where]
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 import pathlib
@@ -133,6 +136,45 @@ def _epoch_s(fit: Callable[..., Any], x: Any, y: Any, **options: Any) -> float:
     return float(watch.took_s)
 
 
+def where(make: Callable[[], TrainingTask], rounds: int) -> str:
+    """Return what single steps take, and the compute of each kind of layer in a traced one, as text.
+
+    Parameters
+    ----------
+    make : makes the network with its batches.
+    rounds : steps of each side, after those that build it.
+    """
+    import keras
+
+    import hetero_mtf as hm
+    from hetero_mtf.training.copying import clone
+    from hetero_mtf.training.timing import trace_median_step
+
+    keras.utils.set_random_seed(0)
+    task = make()
+    x, y = task.drawn(task.batch)
+    model, graph = clone(task.model), hm.layer_graph(task.model)
+    model.compile(**_settings(task))
+    with hm.Cluster.local(["cpu:0"]) as cluster, hm.Trainer(
+        task.model, hm.Plan.single(graph, device=0, cluster=cluster, batch_size=task.batch), cluster, **_settings(task)
+    ) as trainer:
+        seconds = [(_call_s(model.train_on_batch, x, y), _call_s(trainer.train_on_batch, x, y)) for _ in range(WARM_UP + rounds)]
+        trace = trace_median_step(trainer, x, y)
+    by_keras, by_us = np.median(seconds[WARM_UP:], axis=0)
+    kinds = collections.Counter[str]()
+    for entry in trace.layers:
+        kinds[graph.layers[entry.layer].kind] += entry.compute_s
+    lines = [f"{kind:30} {1e3 * compute_s:8.1f} ms, {compute_s / trace.parts[0].compute_s:.0%}" for kind, compute_s in kinds.most_common()]
+    return "\n".join([f"Keras {1e3 * by_keras:.0f} ms, Trainer {1e3 * by_us:.0f} ms; of a traced step:", *lines])
+
+
+def _call_s(step: Callable[..., Any], x: Any, y: Any) -> float:
+    """Return the seconds of a call."""
+    begin_s = time.perf_counter()
+    step(x, y)
+    return time.perf_counter() - begin_s
+
+
 def _settings(task: TrainingTask) -> dict[str, Any]:
     """Return the optimizer and the loss, an optimizer of its own for each model."""
     optimizer = task.settings["optimizer"]
@@ -158,11 +200,16 @@ def row(name: str, seconds: Mapping[str, list[float]], limit: float) -> Row:
 @click.command(help=__doc__)
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--network", "names", multiple=True, help="A network by its name in the table, several times for more.  [default: all]")
+@click.option("--where", "looks_into", is_flag=True, help="Print what a step spends its time on; no table is written.")
 @click.option("--json", "path", help="File to write all figures to.")
 @results_option
-def main(rounds: int, names: tuple[str, ...], path: str | None, results: pathlib.Path | None) -> None:
+def main(rounds: int, names: tuple[str, ...], looks_into: bool, path: str | None, results: pathlib.Path | None) -> None:
     """Compare on each network and print the table."""
     chosen = {name: case for name, case in cases().items() if not names or any(name.startswith(each) for each in names)}
+    if looks_into:
+        for name, case in chosen.items():
+            click.echo(f"{name}: {where(case.task, rounds)}")
+        return
     seconds_by_network = {name: compare(case.task, rounds) for name, case in chosen.items()}
     rows = [row(name, seconds, chosen[name].limit) for name, seconds in seconds_by_network.items()]
     click.echo(shown(TABLE, rows))

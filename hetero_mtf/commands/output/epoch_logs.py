@@ -51,7 +51,7 @@ class EpochLogs:
                 _trim_csv(place / CSV, resumed_epoch, names)
             _trim_json_lines(place / JSON_LINES, resumed_epoch or 0)
         except OSError as fault:
-            raise HeteroError(f"cannot write the logs in {folder}: {fault.strerror or fault}", f"{_OTHER}") from fault
+            raise HeteroError(f"cannot write the logs in {folder}: {fault.strerror or fault}", _OTHER) from fault
         self.callbacks: list[keras.callbacks.Callback] = [
             _CsvRows(str(place / CSV), append=resumed_epoch is not None),
             _JsonLines(place / JSON_LINES, source, samples),
@@ -135,7 +135,7 @@ def _trim_csv(path: pathlib.Path, epoch: int, names: Sequence[str]) -> None:
         raise HeteroError(f"{path} has the columns {there} and this training {wanted}", f"give the metrics of the first run, or {_OTHER}")
     at = rows[0].index("epoch") if "epoch" in rows[0] else -1
     if at < 0 or not all(len(row) > at and row[at].isdigit() for row in rows[1:]):
-        raise HeteroError(f"{path} is no log of the epochs of a training", f"{_OTHER}")
+        raise HeteroError(f"{path} is no log of the epochs of a training", _OTHER)
     text = io.StringIO()
     csv.writer(text).writerows([rows[0], *(row for row in rows[1:] if int(row[at]) < epoch)])
     return _write(path, text.getvalue())
@@ -149,7 +149,7 @@ def _trim_json_lines(path: pathlib.Path, epoch: int) -> None:
     try:
         kept = [line for line in lines if json.loads(line)["epoch"] < epoch]
     except (ValueError, TypeError, KeyError, RecursionError) as fault:
-        raise HeteroError(f"{path} is no log of the epochs of a training", f"{_OTHER}") from fault
+        raise HeteroError(f"{path} is no log of the epochs of a training", _OTHER) from fault
     return _write(path, "".join(kept))
 
 
@@ -157,7 +157,7 @@ def _text(path: pathlib.Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as fault:
-        raise HeteroError(f"{path} is no log of the epochs of a training", f"{_OTHER}") from fault
+        raise HeteroError(f"{path} is no log of the epochs of a training", _OTHER) from fault
 
 
 def _write(path: pathlib.Path, text: str) -> None:

@@ -169,7 +169,7 @@ class VolumeCache:
                 raise DataError(absent(path, CORRECT_PATH)) from fault
             except (OSError, ValueError) as fault:
                 reason = getattr(fault, "strerror", None) or fault
-                raise DataError(f"cannot read {path}: {reason}", f"{CORRECT_PATH}") from fault
+                raise DataError(f"cannot read {path}: {reason}", CORRECT_PATH) from fault
             states.append(f"{status.st_size} {status.st_mtime_ns}")
             inodes.append(f"{status.st_ctime_ns}")
         return _digest(*states), _digest(*inodes)

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from hetero_mtf.keras_reading.private_names import inner_layers
+from hetero_mtf.keras_reading.operations import layers_in
 from hetero_mtf.units import list_text
 
 _BY_OCCURRENCE = ("Adadelta", "Adafactor", "Adamax", "Muon", "Lamb")  # Keras's optimizers that do more than square a gradient
@@ -27,7 +27,7 @@ def rows_text(model: Any) -> str:
     given = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     optimizers = getattr(given, "optimizers", [given])
     other = [each for each in optimizers if type(each).__name__ in _BY_OCCURRENCE or any(getattr(each, name, None) for name in _CLIPPING)]
-    layers = [each for each in inner_layers(model) if isinstance(each, keras.layers.Embedding)]
+    layers = [each for each in layers_in(model) if isinstance(each, keras.layers.Embedding)]
     rows = [each.name for each in layers if each.trainable and each.embeddings_regularizer is None]
     if not other or not rows:
         return ""

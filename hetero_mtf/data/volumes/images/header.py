@@ -75,7 +75,7 @@ def parse_header(path: pathlib.Path, head: bytes, room: int) -> NiftiHeader | No
     if length not in _CLASSES:
         return None
     if len(head) < length:
-        raise DataError(f"{path} is cut off within its header, after {len(head)} of {length} bytes", f"{AGAIN}")
+        raise DataError(f"{path} is cut off within its header, after {len(head)} of {length} bytes", AGAIN)
     fields = _CLASSES[length](head[:length], order, check=False)
     pixdim = np.array(fields["pixdim"], np.float64)
     notes: list[str] = []
@@ -104,14 +104,14 @@ def _length_and_order(head: bytes) -> tuple[int, str]:
 def _shape(path: pathlib.Path, fields: Any, notes: list[str]) -> tuple[int, ...]:
     count = int(fields["dim"][0])
     if not 1 <= count <= 7:
-        raise DataError(f"{path} has {count} dimensions in its header (dim[0]), and NIfTI has 1 to 7", f"{AGAIN}")
+        raise DataError(f"{path} has {count} dimensions in its header (dim[0]), and NIfTI has 1 to 7", AGAIN)
     for axis in range(4, count + 1):
         if fields["dim"][axis] == 0:  # unset, which NIfTI's own library takes as 1 too
             fields["dim"][axis] = 1
             notes.append(f"dim[{axis}] of the header is 0: taken as 1")
     shape = tuple(int(size) for size in fields["dim"][1 : count + 1])
     if min(shape) < 1:
-        raise DataError(f"{path} has the shape {by(shape)}, without voxels", f"{AGAIN}")
+        raise DataError(f"{path} has the shape {by(shape)}, without voxels", AGAIN)
     return shape
 
 
@@ -139,9 +139,9 @@ def _start_byte(path: pathlib.Path, fields: Any, head: bytes, room: int, notes: 
     if magic == fields.pair_magic:
         notes.append(f"magic of the header is {magic.decode()}, of a pair of files: voxels taken from this one, where it says")
     if not offset.is_integer():
-        raise DataError(f"{path} has voxels from byte {offset:g} on by its header (vox_offset), no whole number", f"{AGAIN}")
+        raise DataError(f"{path} has voxels from byte {offset:g} on by its header (vox_offset), no whole number", AGAIN)
     if offset > room:
-        raise DataError(f"{path} has voxels from byte {offset:.0f} on by its header (vox_offset), beyond its end", f"{AGAIN}")
+        raise DataError(f"{path} has voxels from byte {offset:.0f} on by its header (vox_offset), beyond its end", AGAIN)
     if offset < least:  # "equivalent to 352", says NIfTI's definition; read from byte 0, the header would be voxels
         notes.append(f"vox_offset of the header is {offset:g}: taken as {least}")
         fields["vox_offset"] = least

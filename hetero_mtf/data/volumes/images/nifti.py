@@ -115,15 +115,15 @@ def _opened(path: pathlib.Path, to_end: bool = True) -> Iterator[tuple[io.Buffer
     except (FileNotFoundError, NotADirectoryError) as fault:
         raise DataError(absent(path, CORRECT_PATH)) from fault
     except EOFError as fault:
-        raise DataError(f"{path} is cut off, its gzip stream has no end", f"{AGAIN}") from fault
+        raise DataError(f"{path} is cut off, its gzip stream has no end", AGAIN) from fault
     except (gzip.BadGzipFile, zlib.error) as fault:
-        raise DataError(f"{path} is a damaged gzip file ({fault})", f"{AGAIN}") from fault
+        raise DataError(f"{path} is a damaged gzip file ({fault})", AGAIN) from fault
     except MemoryError as fault:
         raise DataError(f"{path} does not fit into memory", "make it smaller, or use a machine with more") from fault
     except OSError as fault:
-        raise DataError(f"cannot read {path}: {fault.strerror or fault}", f"{AGAIN}") from fault
+        raise DataError(f"cannot read {path}: {fault.strerror or fault}", AGAIN) from fault
     except Exception as fault:  # nibabel's own errors have no common base
-        raise DataError(f"{path} is not a sound NIfTI file ({_first_line(fault)})", f"{AGAIN}") from fault
+        raise DataError(f"{path} is not a sound NIfTI file ({_first_line(fault)})", AGAIN) from fault
 
 
 def _check_name(path: pathlib.Path) -> None:
@@ -134,13 +134,13 @@ def _check_name(path: pathlib.Path) -> None:
             what, remedy = "is not named .nii or .nii.gz", "convert it to NIfTI, for instance with dcm2niix or mri_convert"
         raise DataError(f"{path} {what}", remedy)
     if path.exists() and not path.is_file():
-        raise DataError(f"{path} is a {'folder' if path.is_dir() else 'device or pipe'}, not a file", f"{CORRECT_PATH}")
+        raise DataError(f"{path} is a {'folder' if path.is_dir() else 'device or pipe'}, not a file", CORRECT_PATH)
 
 
 def _header(path: pathlib.Path, file: io.BufferedIOBase, size_bytes: int, packed: bool) -> NiftiHeader:
     """Return the header of an open file whose length and name agree with it."""
     if not size_bytes:
-        raise DataError(f"{path} is empty", f"{AGAIN}")
+        raise DataError(f"{path} is empty", AGAIN)
     head = file.read(_HEAD_BYTES)
     room = size_bytes * (LARGEST_PACKING if packed else 1)
     header = parse_header(path, head, room)
@@ -165,12 +165,12 @@ def _other_kind(path: pathlib.Path, head: bytes, packed: bool) -> DataError:
         return DataError(f"{path} is {kind.text} and not {NIFTI}", f"{kind.remedy or CORRECT_PATH}")
     lacks_gzip = path.name.lower().endswith(".gz") and not packed
     wanted = "a gzip file" if lacks_gzip else NIFTI
-    return DataError(f"{path} is not {wanted}, it begins{', unpacked,' if packed else ''} with {head[:4]!r}", f"{AGAIN}")
+    return DataError(f"{path} is not {wanted}, it begins{', unpacked,' if packed else ''} with {head[:4]!r}", AGAIN)
 
 
 def _cut_off(path: pathlib.Path, header: NiftiHeader, there: str) -> DataError:
     wanted = f"{by(header.shape)} of {header.dtype}, {header.end_byte} bytes"
-    return DataError(f"{path} is cut off: its header says {wanted}, and {there}", f"{AGAIN}")
+    return DataError(f"{path} is cut off: its header says {wanted}, and {there}", AGAIN)
 
 
 def _selection(path: pathlib.Path, shape: tuple[int, ...], volume: int | None, several: str) -> tuple[int, list[str]]:
@@ -179,7 +179,7 @@ def _selection(path: pathlib.Path, shape: tuple[int, ...], volume: int | None, s
     if len(shape) < 3 or min(shape[:3]) < 2:
         raise DataError(f"{path} has the shape {by(shape)}, a slice and not a volume", "take the 3-D series")
     if math.prod(shape[:3]) > MAX_VOXELS:
-        raise DataError(f"{path} has the shape {by(shape)}, more than {MAX_VOXELS} voxels a volume", f"{AGAIN}")
+        raise DataError(f"{path} has the shape {by(shape)}, more than {MAX_VOXELS} voxels a volume", AGAIN)
     if sum(size > 1 for size in later) > 1:
         wrong = f"{path} has the {len(shape)} dimensions {by(shape)}"
         raise DataError(wrong, "a scan has three, take one volume of it into a file of its own")
@@ -187,7 +187,7 @@ def _selection(path: pathlib.Path, shape: tuple[int, ...], volume: int | None, s
     if count == 1:
         return 0, [f"dropped the dimensions of one beyond the third of {by(shape)}"] if later else []
     if volume is None:
-        raise DataError(f"{path} holds {count} volumes ({by(shape)})", f"{several}")
+        raise DataError(f"{path} holds {count} volumes ({by(shape)})", several)
     if volume >= count:
         raise DataError(f"{path} holds {count} volumes and volume {volume} was asked for", "they count from 0")
     return volume, [f"took volume {volume} of {count}"]

@@ -17,12 +17,11 @@ import tensorflow as tf
 
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.graph_of_calls import functional_of
-from hetero_mtf.keras_reading.operations import is_symbol, layers_in
+from hetero_mtf.keras_reading.operations import is_of_keras, is_symbol, layers_in
 from hetero_mtf.keras_reading.private_names import (
     Dispatcher,
     compile_loss,
     compile_metrics,
-    inner_layers,
     input_structure,
     loss_tracker,
     mask_of,
@@ -154,7 +153,7 @@ class Recorder:
         model = self._model
         loss = compile_loss(model)
         held = [loss_tracker(model), compile_metrics(model), *(() if loss is None else loss.metrics)]
-        held += [metric for layer in inner_layers(model) for metric in own_metrics(layer)]
+        held += [metric for layer in layers_in(model) for metric in own_metrics(layer)]
         return list({id(metric): metric for metric in held if metric is not None}.values())
 
     def _update(self, metric: Any) -> Callable[..., None]:
@@ -303,7 +302,7 @@ def depends_on_training(layer: Any) -> bool:
     """
     for each in layers_in(layer):
         plain = isinstance(each, keras.Model) and functional_of_built(each) is not None
-        known = type(each).__module__.startswith("keras.") and type(each).__name__ in _SAME_IN_BOTH
+        known = is_of_keras(each) and type(each).__name__ in _SAME_IN_BOTH
         same = known and not any(getattr(each, name, 0.0) for name in _DRAWN)
         if not plain and not same and may_train_otherwise(each):
             return True

@@ -24,7 +24,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import click
 
 from hetero_mtf.graph.records import Layer, LayerGraph
-from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.layers import make_layer
 from tools.bench.comparison.measured import record
 from tools.generated.profiles import Figures, generated_profile
@@ -78,6 +77,8 @@ class PlannerCase:
 def resnet50() -> LayerGraph:
     """Return ResNet-50 for 224x224 images, as Keras builds it."""
     import keras
+
+    from hetero_mtf.keras_reading.layer_graph import layer_graph
 
     return layer_graph(keras.applications.ResNet50(weights=None))
 

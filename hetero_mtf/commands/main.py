@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from hetero_mtf import __version__
+from hetero_mtf.commands import bench
 from hetero_mtf.commands.process.interruption import Interrupted, terminable
 from hetero_mtf.devices import environment
 from hetero_mtf.errors import ConfigError, HeteroError, ReportError, UnsupportedModelError
@@ -45,9 +46,7 @@ class Commands(click.Group):
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Return the names of all commands, in the order in which they are used; bench only where its benchmarks are."""
-        from hetero_mtf.commands.bench import ROOT, benchmark_names
-
-        return [name for name in NAMES if name != "bench" or benchmark_names(ROOT)]
+        return [name for name in NAMES if name != "bench" or bench.benchmark_names(bench.ROOT)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Return a command by name, or None."""

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 import click
 
+from hetero_mtf.commands.process.quiet import load_tensorflow
+from hetero_mtf.commands.process.start_line import print_start_line
+from hetero_mtf.devices import environment
 from hetero_mtf.devices.address_forms import split
 from hetero_mtf.devices.addresses import Addresses, parse_hosts, parse_tf_config
 from hetero_mtf.devices.slurm import parse_slurm
@@ -25,20 +28,15 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
 
     The server listens on every interface and has no authentication: run it in trusted networks only.
     """
-    from hetero_mtf.devices import environment
-
     _check_port(hosts, port)
     addresses = _addresses(hosts, port, environment.variables(), numbered=index is not None)
     task = addresses.task if index is None else index
     if task is None:
         remedy = "add --index, or in a Slurm job start it with srun"
         raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown", remedy)
-    from hetero_mtf.commands.process.quiet import load_tensorflow
-    from hetero_mtf.commands.process.start_line import print_start_line
-
     print_start_line(task=f"serving on {addresses.hosts[task]}" if task < len(addresses.hosts) else "")
     load_tensorflow()
-    from hetero_mtf.runtime.worker import serve
+    from hetero_mtf.runtime.worker import serve  # loads NumPy, which no help text waits for
 
     try:
         serve(addresses.hosts, task, ready=lambda: click.echo(f"worker {task} serves on {addresses.hosts[task]}; interrupt it to end it"))

@@ -17,6 +17,11 @@ from hetero_mtf.errors import ConfigError
 from hetero_mtf.file_kind import file_kind, in_place_of
 from hetero_mtf.units import value_text
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 SUFFIXES = (".yaml", ".yml", ".toml")
 HEADER = "# hetero-mtf train: the options of a training as they were used; --config with this file repeats it\n"
 _MOST_BYTES = 2**20
@@ -155,16 +160,12 @@ def _document(path: pathlib.Path) -> Mapping[Any, Any]:
 
 
 def _toml(text: str) -> Any:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     return tomllib.loads(text)
 
 
 def _yaml(text: str) -> Any:
     """Return what a YAML text holds: plain values only, as by `yaml.safe_load`, and no key twice."""
-    import yaml
+    import yaml  # only a file of options needs it
 
     class OnceLoader(yaml.SafeLoader):
         pass

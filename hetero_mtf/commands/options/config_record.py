@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+import yaml
 
 from hetero_mtf.commands.options.config_file import HEADER, options_of
 from hetero_mtf.commands.options.shared import used_timeout
@@ -39,8 +40,6 @@ def save_config(path: str | os.PathLike[str], options: Mapping[str, Any]) -> Non
     HeteroError
         If it cannot be written.
     """
-    import yaml
-
     with replace_file(path) as file:
         file.write(f"{HEADER}{yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True)}".encode())
 

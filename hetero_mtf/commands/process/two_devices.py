@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.devices.host import available_cores, this_host
 
 
@@ -13,8 +14,6 @@ def unequal_pair() -> str:
     A GPU and the CPU where there is a GPU; else two emulated devices, one of half the speed of the other; on a system without
     emulation two processors on the CPU, which are equal.
     """
-    from hetero_mtf.commands.process.quiet import load_tensorflow
-
     load_tensorflow()
     if any(device.kind == "GPU" for device in this_host().devices):
         return "local"

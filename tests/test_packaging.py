@@ -18,7 +18,8 @@ import site, sys
 site.addsitedir(sys.argv[1])
 from hetero_mtf.commands.main import run
 assert run(["devices", "--help"]) == 0
-from hetero_mtf.commands.workload.model_file import load_model, source_files
+from hetero_mtf.commands.workload.model_file import load_model
+from hetero_mtf.commands.workload.model_source import source_files
 assert load_model("{MODEL}", {{"filters": (4, 4)}}, "float32").count_params() > 0
 print(source_files("{MODEL}")[-1])
 """

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import pathlib
 
+from hetero_mtf.commands.mri.fold_files import FoldFiles
 from hetero_mtf.commands.options.requests import EvaluateRequest, PredictRequest, TrainRequest
 from hetero_mtf.commands.options.volume_options import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.files import CommandFile, CommandFiles, command_file, identity
 from hetero_mtf.commands.process.run_files import beside, beside_plan, best_file, curves_beside
+from hetero_mtf.commands.workload.model_source import source_files
+from hetero_mtf.devices import environment
 
 MAPS = "*_gradcam-*"  # names of maps
 BEST_STATE = "the state of the best epoch"
@@ -34,8 +37,6 @@ def train_files(request: TrainRequest) -> CommandFiles:
     if request.callbacks.log_dir is not None and os.path.isdir(request.callbacks.log_dir):
         outputs += [CommandFile("a log in --log-dir", pathlib.Path(request.callbacks.log_dir, name)) for name in LOGS]
     if request.volumes.all_folds:
-        from hetero_mtf.commands.mri.fold_files import FoldFiles
-
         outputs = FoldFiles.of(request).written(request.volumes.folds or 0)
     elif is_volumes(request.data):
         outputs += [file for path in request.run_files for file in _record(path)]
@@ -127,8 +128,6 @@ def model_files(model: str | None) -> tuple[CommandFile, ...]:
     ----------
     model : "FILE.py:function", "package.module:function", or None.
     """
-    from hetero_mtf.commands.workload.model_file import source_files
-
     return tuple(CommandFile("the source of --model", path) for path in source_files(model or ""))
 
 
@@ -140,13 +139,13 @@ def data_files(data: str, volumes: VolumeOptions) -> tuple[CommandFile, ...]:
     data : --data.
     volumes : where decoded scans are kept.
     """
-    from hetero_mtf.data.named import data_set_files
-
     if not is_volumes(data):
+        from hetero_mtf.data.named import data_set_files  # loads NumPy, which no help text and no wrong option waits for
+
         return tuple(CommandFile("a file of --data", path) for path in data_set_files(data))
+    # these load SciPy and nibabel, which only tables of scans need before the first line
     from hetero_mtf.data.volumes.cache_folder import cache_places, kept_files
     from hetero_mtf.data.volumes.cohort.reading import listed_files
-    from hetero_mtf.devices import environment
 
     table = data.partition(":")[2]
     kept = kept_files(cache_places(table, environment.variables(), volumes.cache))

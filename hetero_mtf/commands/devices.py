@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from hetero_mtf.commands.options.shared import cluster_option, open_cluster
+from hetero_mtf.commands.options.shared import cluster_option
+from hetero_mtf.commands.process.quiet import load_tensorflow
+from hetero_mtf.commands.process.start_line import print_start_line
 
 
 @click.command()
@@ -14,12 +14,8 @@ from hetero_mtf.commands.options.shared import cluster_option, open_cluster
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(cluster: str, as_json: bool) -> None:
     """List the devices of a cluster."""
-    from hetero_mtf.commands.process.quiet import load_tensorflow
-    from hetero_mtf.commands.process.start_line import print_start_line
-
     print_start_line(cluster)
     load_tensorflow()
-    from hetero_mtf.report.table import devices_table
+    from hetero_mtf.commands.runs.devices import print_devices  # loads NumPy, which no help text waits for
 
-    with open_cluster(cluster) as live:
-        click.echo(json.dumps(live.record.to_json(), indent=1) if as_json else devices_table(live.record).text())
+    print_devices(cluster, as_json)

@@ -216,7 +216,7 @@ def test_options_of_a_plan_do_not_go_with_a_profile(cli, place):
 
 def test_calibrate_shows_what_explain_shows_of_its_profile(cli, place, model, tmp_path, monkeypatch):
     measured = Profile.load(place / "profile.json")
-    monkeypatch.setattr("hetero_mtf.commands.workload.first_plan.measure", lambda *given: measured)
+    monkeypatch.setattr("hetero_mtf.commands.runs.measured_profile.measure", lambda *given: measured)
     path = tmp_path / "measured-profile.json"
     options = ["calibrate", *model, "--cluster", "local:cpu:0", "-o", path]
     said = cli(*options)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.commands.predict import check_source, read_samples
+from hetero_mtf.commands.options.requests import check_source
+from hetero_mtf.commands.runs.predict import read_samples
 from hetero_mtf.commands.workload.model_file import load_model
 from hetero_mtf.errors import DataError
 

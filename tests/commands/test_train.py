@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.options import shared
+from hetero_mtf.commands.runs import training
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
@@ -64,7 +64,7 @@ def test_data_that_do_not_fit_the_model_are_refused_before_anything_is_measured(
         "    i = keras.Input((size, size, 1))\n"
         "    return keras.Model(i, keras.layers.Dense(classes)(keras.layers.Flatten()(i)))\n"
     )
-    monkeypatch.setattr(shared, "open_cluster", None)  # no device is opened
+    monkeypatch.setattr(training, "open_cluster", None)  # no device is opened
     options = ["--model", f"{tmp_path / 'small.py'}:net", "--model-arg", f"{wrong}=5", "--data", f"npz:{folder / 'data.npz'}"]
     sentence = cli("train", *options).sentence
     assert "does not fit the model" in sentence and ("(8, 8, 1)" in sentence if wrong == "size" else "5 classes" in sentence)

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -24,12 +24,12 @@ from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.data.volumes.folded import FoldedVolumes
 from hetero_mtf.data.volumes.volume_data import VolumeData
 from hetero_mtf.errors import HeteroError
-
-if TYPE_CHECKING:
-    from hetero_mtf.report.measured import Measured
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.report.measured import Measured
+from hetero_mtf.training.checkpoint import load_state
 
 Tested = Callable[[Any], None]
-Train = Callable[..., tuple[dict[str, float], "Measured | None"]]
+Train = Callable[..., tuple[dict[str, float], Measured | None]]
 
 
 def planned_before(request: TrainRequest, asked: PlanRequest) -> PlanRequest:
@@ -48,8 +48,6 @@ def planned_before(request: TrainRequest, asked: PlanRequest) -> PlanRequest:
     record = load_record(FoldFiles.of(request).record) if request.volumes.all_folds and request.plan is None else None
     if record is None or not record.plan or not (record.begun or record.finished):
         return asked
-    from hetero_mtf.planning.plan.plan import Plan
-
     plan = FoldFiles.of(request).record.parent / record.plan
     if not plan.is_file() or Plan.load(plan).digest != record.plan_digest:
         click.echo(f"the plan of the finished folds is no longer in {plan}, and a plan is made again")
@@ -155,8 +153,6 @@ def _notes(run: ChosenRun, request: TrainRequest) -> RunNotes:
     """Return what is stored with the states of a fold: where it goes on, with the metric that its state watched so far."""
     if request.resume is None:
         return run.notes
-    from hetero_mtf.training.checkpoint import load_state
-
     return dataclasses.replace(run.notes, watched=read_notes(load_state(request.resume).notes, request.resume).watched)
 
 

@@ -13,13 +13,13 @@ import nibabel
 
 from hetero_mtf.commands.mri.predictions import UNKNOWN, Predictions, predicted
 from hetero_mtf.commands.mri.score_report import score_report
-from hetero_mtf.commands.mri.volume_workload import centre_column, opened_cache, stored_network, table_of
+from hetero_mtf.commands.mri.volume_workload import centre_column, opened_cache, stored_network
 from hetero_mtf.commands.options.requests import PredictRequest
-from hetero_mtf.commands.options.volume_options import BATCH_SIZE
+from hetero_mtf.commands.options.volume_options import BATCH_SIZE, table_of
 from hetero_mtf.commands.process.run_files import curves_beside
 from hetero_mtf.commands.workload.chosen_loss import last_activation
 from hetero_mtf.commands.workload.data_record import Stored, load_stored
-from hetero_mtf.commands.workload.restored_trainer import read_state, restored
+from hetero_mtf.commands.workload.restored_trainer import restored
 from hetero_mtf.data.volumes.cache import VolumeCache
 from hetero_mtf.data.volumes.cohort.cohort_options import WORKERS, CohortOptions
 from hetero_mtf.data.volumes.cohort.participants import Participants, Scan
@@ -31,6 +31,8 @@ from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.report.progress import progress
 from hetero_mtf.report.slice_picture import save_slices
+from hetero_mtf.training.checkpoint import load_state
+from hetero_mtf.training.grad_cam import GradCam
 from hetero_mtf.units import list_text
 
 _NAMED = 5  # participants in a line
@@ -67,7 +69,7 @@ def predict_volumes(request: PredictRequest) -> Predictions:
         If something cannot be read, written, or does not fit.
     """
     data, maps = request.data or "", _maps_of(request)
-    table, state = table_of(data), read_state(request.checkpoint)
+    table, state = table_of(data), load_state(request.checkpoint)
     stored = load_stored(request.checkpoint, state)
     stored.check_classes(() if request.positive is None else (request.positive,), "--positive")
     model, graph = stored_network(request.origin, stored, data, request.checkpoint, state)
@@ -115,8 +117,6 @@ def draw_maps(
     HeteroError
         If there is no such layer, or a file cannot be written.
     """
-    from hetero_mtf.training.grad_cam import GradCam
-
     cam, written, sources = GradCam(model, last_activation(graph), maps.layer), dict[pathlib.Path, str](), list[str]()
     silent = 0
     with progress("drawing maps", len(scans)) as advance:
@@ -205,8 +205,6 @@ def _leak_line(predictions: Predictions, stored: Stored) -> str:
 
 def _check_maps(maps: Maps, stored: Stored, model: Any, graph: LayerGraph) -> None:
     """Refuse maps that cannot be drawn before anything is computed, and make their folder."""
-    from hetero_mtf.training.grad_cam import GradCam
-
     stored.check_classes(maps.classes, "--grad-cam-class")
     GradCam(model, last_activation(graph), maps.layer)
     try:

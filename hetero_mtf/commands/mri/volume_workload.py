@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import keras
 
 from hetero_mtf.commands.options.requests import ModelOrigin
-from hetero_mtf.commands.options.volume_options import BALANCED, CHANNELS, VolumeOptions
+from hetero_mtf.commands.options.volume_options import BALANCED, CHANNELS, VolumeOptions, table_of
 from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.commands.workload.data_record import Stored, argument_texts, load_stored, origin_of
 from hetero_mtf.commands.workload.workload import Workload, load_network
@@ -26,37 +27,14 @@ from hetero_mtf.devices import environment
 from hetero_mtf.errors import CheckpointError, DataError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.report.progress import progress
+from hetero_mtf.training.checkpoint import State
+from hetero_mtf.training.keras_configuration import configuration_of, model_of
 from hetero_mtf.units import value_text
-
-if TYPE_CHECKING:
-    from hetero_mtf.training.checkpoint import State
 
 LABEL = "diagnosis"
 _ALIKE = ("orientation", "interpolation", "normalisation", "mask", "volume", "nan_share")
 _STEPS = {"spacing_mm": "spacing", **{name: name for name in _ALIKE}}  # names in Preprocessing and among the options
 SPLIT_OPTIONS = ("--split", "--test-fraction", "--validation-fraction", "--folds", "--fold", "--split-seed")
-
-
-def table_of(data: str) -> str:
-    """Return the path in "nifti:TABLE".
-
-    Parameters
-    ----------
-    data : --data or --input.
-
-    Raises
-    ------
-    DataError
-        If it has no path, or there is no such file.
-    """
-    table = data.partition(":")[2]
-    if not table:
-        raise DataError(f"data set {data!r} names no table", "write nifti:participants.tsv")
-    if not pathlib.Path(table).is_file():
-        others = sorted(path.name for path in pathlib.Path(table).parent.glob("*.tsv"))
-        there = f", its folder has {', '.join(others[:5])}" if others else ""
-        raise DataError(f"there is no table {table}{there}", "check the path behind nifti:")
-    return table
 
 
 def workload_to_train(
@@ -99,8 +77,6 @@ def workload_to_train(
     if before is not None and volumes.split.parts != before.data.split.within(volumes.participants.ids).parts:
         wrong = "training cannot go on with another split, what was trained on would be tested on"
         raise DataError(wrong, f"leave out {', '.join(name for name in options.given if name in SPLIT_OPTIONS)}")
-    from hetero_mtf.training.keras_configuration import configuration_of
-
     called = (origin_of(how.model or ""), argument_texts(how.arguments))
     stored = Stored(graph.digest, *called, graph.dtype, volumes.record, configuration_of(model))
     return Workload(model, graph, volumes, stored)
@@ -195,10 +171,6 @@ def _network_of_structure(how: ModelOrigin, stored: Stored, checkpoint: str, sta
     if stored.structure is None:
         wrong = f"{path} holds no structure of its network, only the name {value_text(stored.origin)}, which is not followed"
         raise CheckpointError(wrong, "give the --model and --model-arg of the training")
-    import keras
-
-    from hetero_mtf.training.keras_configuration import model_of
-
     keras.config.set_floatx(stored.dtype)
     model, graph = model_of(stored.structure, path, state, stored.network)
     shapes = [graph.layers[at].output_shape for at in (*graph.inputs, *graph.outputs)]

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hetero_mtf.commands.options.shared import Command, FiniteRange
+from hetero_mtf.commands.options.typed import taken_fields
 
 _STOP = "Stop where this metric, such as val_loss, does not improve any more, in the direction that Keras infers."
 _PATIENCE = "Epochs without a better value before --early-stopping stops.  [default: 0, as in Keras]"
@@ -38,8 +39,7 @@ class CallbackOptions:
         ----------
         given : name -> value; changed.
         """
-        names = [field.name for field in dataclasses.fields(cls) if field.name in given]
-        return cls(**{name: given.pop(name) for name in names})
+        return cls(**taken_fields(cls, given))
 
     def check(self, save: str | None, output: str | None, volumes: bool) -> None:
         """Refuse options that do not go together.

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-from hetero_mtf.commands.options.shared import RenamedChoice
+from hetero_mtf.commands.options.shared import Command, RenamedChoice
+from hetero_mtf.commands.options.typed import taken_fields
+from hetero_mtf.commands.process.output_file import check_target
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.planning.names import ALLOCATORS, EARLIER_NAMES, PIPELINE_STRATEGIES, SEARCHED_SCHEDULES, STALE_SCHEDULES
 
-if TYPE_CHECKING:
-    from hetero_mtf.planning.allocation.allocate import Allocated
-    from hetero_mtf.planning.allocation.problem import ChainProblem
-    from hetero_mtf.planning.pipeline.search import PipelineOptions
-    from hetero_mtf.planning.plan.plan import Plan
-    from hetero_mtf.report.progress import Advance
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = ("allocator", "microbatches", "stages", "replicas", "schedule", "recompute", "allocator_seed", "convergence")
 _ALLOCATOR = "Pipeline: how layers are partitioned and stages placed; auto is exact where that is cheap, else genetic.  [default: auto]"
 _REPLICAS = "Pipeline: slices of each batch that go through devices of their own.  [default: as many as are best]"
@@ -80,12 +72,21 @@ class PipelineChoice:
 
     def __post_init__(self) -> None:
         if self.convergence is not None:
-            from hetero_mtf.commands.process.output_file import check_target
-            from hetero_mtf.report.convergence import FORMATS
+            from hetero_mtf.report.convergence import FORMATS  # loads NumPy, which no other option waits for
 
             check_target(self.convergence)
             if os.path.splitext(self.convergence)[1].lower().lstrip(".") not in FORMATS:
                 raise HeteroError(f"a picture cannot be written to {self.convergence}", f"end its name with .{', .'.join(FORMATS)}")
+
+    @classmethod
+    def taken(cls, given: dict[str, Any]) -> PipelineChoice:
+        """Return these options out of all that a command was given, and leave the others there.
+
+        Parameters
+        ----------
+        given : name -> value; changed.
+        """
+        return cls(**taken_fields(cls, given))
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -128,104 +129,3 @@ class PipelineChoice:
             raise PlanError(f"--convergence draws generations, of which the allocator {self.allocator} has none", "add --allocator genetic")
         if self.allocator_seed is not None and self.allocator not in (None, "auto", "genetic"):
             raise PlanError(f"--seed is that of the allocator genetic, and --allocator is {self.allocator}", "leave out one or the other")
-
-    def planner_options(self, search: SearchProgress, groups: bool = True) -> PipelineOptions:
-        """Return the options of the planner.
-
-        Parameters
-        ----------
-        search : shows the allocator's progress and keeps its answers.
-        groups : whether a stage may have several devices.
-        """
-        from hetero_mtf.planning.pipeline.search import PipelineOptions
-
-        return PipelineOptions(
-            allocator=self.allocator or ("auto" if self.convergence is None else "genetic"),
-            microbatches=self.microbatches,
-            stages=self.stages,
-            replicas=self.replicas,
-            schedule=self.schedule or "1f1b",
-            recompute=bool(self.recompute),
-            seed=self.allocator_seed or 0,
-            groups=groups,
-            progress=search.generation,
-            on_allocated=search.allocated,
-        )
-
-
-class SearchProgress:
-    """Follows the search for pipelines: shows a bar of generations for each number of microbatches, and keeps the answers.
-
-    Use it in a with-statement, so that a bar always ends.
-
-    Attributes
-    ----------
-    answers : the chain problems and the allocator's answers.
-    """
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[ChainProblem, Allocated]] = []
-        self._bar = contextlib.ExitStack()
-        self._advance: Advance = lambda step: None
-
-    def __enter__(self) -> SearchProgress:
-        return self
-
-    def __exit__(self, *fault: object) -> None:
-        self._bar.close()
-
-    def generation(self, generation: int, generations: int, best_s: float) -> None:
-        """Count a generation of the genetic allocator.
-
-        Parameters
-        ----------
-        generation, generations : which one of how many.
-        best_s : best J so far, seconds; infinite while nothing fits.
-        """
-        from hetero_mtf.report.progress import progress
-        from hetero_mtf.units import seconds_text
-
-        if generation == 1:
-            self._bar.close()
-            self._advance = self._bar.enter_context(progress("genetic allocator", generations))
-        self._advance(f"best {seconds_text(best_s)}" if best_s < float("inf") else "nothing fits yet")
-
-    def allocated(self, problem: ChainProblem, answer: Allocated) -> None:
-        """Keep an answer.
-
-        Parameters
-        ----------
-        problem : what was to be allocated.
-        answer : the allocation.
-        """
-        self._bar.close()
-        self.answers.append((problem, answer))
-
-    def draw(self, path: str, plan: Plan) -> None:
-        """Write the picture of the generations.
-
-        Parameters
-        ----------
-        path : path of the picture.
-        plan : the plan that was made.
-
-        Raises
-        ------
-        HeteroError
-            If the picture cannot be written.
-        """
-        from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
-        from hetero_mtf.report.convergence import draw_convergence
-
-        assert plan.proof is not None
-        parts, replicas, value = plan.microbatches, max(len(plan.replicas), 1), plan.proof.value_s
-        same = [(p, a) for p, a in self.answers if (p.microbatches, p.replicas, a.value) == (parts, replicas, value)]
-        problem, answer = same[0]
-        stages = len(answer.allocation.boundaries)
-        partitions = [
-            (name, make(problem, stages))
-            for name, make in (("equal partition", equal_partition), ("proportional partition", proportional_partition))
-        ]
-        others = [(name, problem.value(partition)) for name, partition in partitions]
-        optimal = "exact optimum" in answer.reason
-        draw_convergence(path, answer.history, after_local_search=answer.value, bound=answer.bound, optimal=optimal, others=others)

@@ -1,8 +1,9 @@
-"""The options of train, evaluate and predict as records, checked against each other."""
+"""The options of calibrate, train, evaluate and predict as records, checked against each other."""
 
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from hetero_mtf.commands.options.loss_options import ObjectiveChoice
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.options.volume_options import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.run_files import beside, best_file, config_file
+from hetero_mtf.errors import DataError
 
 _NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored with its model"
 
@@ -30,6 +32,28 @@ class ModelOrigin:
     model: str | None
     arguments: tuple[tuple[str, Any], ...]
     precision: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class CalibrateRequest:
+    """The options of calibrate, by their names on the command line."""
+
+    cluster: str
+    model: str
+    model_arguments: tuple[tuple[str, Any], ...]
+    precision: str | None
+    batch_size: int
+    optimizer: str
+    momentum: float
+    budget: float | None
+    reuse: str | None
+    output: str
+    as_json: bool
+
+    @property
+    def optimizer_choice(self) -> OptimizerChoice:
+        """The optimizer, whose learning rate takes no time."""
+        return OptimizerChoice(self.optimizer, None, self.momentum)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,3 +245,24 @@ class PredictRequest:
     def origin(self) -> ModelOrigin:
         """How the network is made."""
         return ModelOrigin(self.model, self.model_arguments, self.precision)
+
+
+def check_source(source: str) -> pathlib.Path:
+    """Return the path behind "npz:".
+
+    Parameters
+    ----------
+    source : "npz:FILE".
+
+    Raises
+    ------
+    DataError
+        If it is not of this form, or there is no such file.
+    """
+    kind, _, place = source.partition(":")
+    if kind != "npz" or not place:
+        raise DataError(f"--input is {source!r}", "write npz:FILE")
+    path = pathlib.Path(place)
+    if not path.exists():
+        raise DataError(f"{path} does not exist", "check the path behind npz:")
+    return path

@@ -6,16 +6,13 @@ import ast
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from hetero_mtf.planning.layout.records import COLLECTIVES
 from hetero_mtf.planning.names import STRATEGY_NAMES
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-
-if TYPE_CHECKING:
-    from hetero_mtf.runtime.cluster import Cluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
@@ -148,38 +145,6 @@ class OptimizerChoice:
         if self.momentum and (self.name != "sgd" or self.configuration is not None):
             raise click.UsageError(f"--momentum goes with --optimizer sgd, not with {self.name}")
 
-    def make(self, steps: int | None = None) -> Any:
-        """Return the Keras optimizer.
-
-        Parameters
-        ----------
-        steps : steps of the whole training, over which the learning rate falls; None leaves it as it is.
-        """
-        import keras
-
-        if self.configuration is not None:
-            return self._configured(steps)
-        rate: Any = OPTIMIZERS[self.name] if self.learning_rate is None else self.learning_rate
-        if self.decay == "cosine" and steps is not None:
-            rate = keras.optimizers.schedules.CosineDecay(rate, steps)
-        if self.name == "sgd":
-            return keras.optimizers.SGD(rate, momentum=self.momentum)
-        return {"adam": keras.optimizers.Adam, "adamw": keras.optimizers.AdamW}[self.name](rate)
-
-    def _configured(self, steps: int | None) -> Any:
-        """Return the optimizer of the configuration."""
-        import keras
-
-        assert self.configuration is not None
-        options = dict(self.configuration["config"])
-        rate: Any = options.get("learning_rate") if self.learning_rate is None else self.learning_rate
-        if isinstance(rate, Mapping):
-            rate = getattr(keras.optimizers.schedules, rate["class_name"]).from_config(dict(rate["config"]))
-        if self.decay == "cosine" and steps is not None:
-            first = rate(0) if callable(rate) else rate
-            rate = keras.optimizers.schedules.CosineDecay(float(first), steps)
-        return getattr(keras.optimizers, self.configuration["class_name"])(**{**options, "learning_rate": rate})
-
 
 def cluster_option(command: Command) -> Command:
     """Add --cluster."""
@@ -195,20 +160,6 @@ def collective_option(command: Command) -> Command:
     """Add --collective."""
     text = "Method of every all-reduce, where links allow it.  [default: the plan's, the cheapest for each size]"
     return click.option("--collective", type=click.Choice(COLLECTIVES["all_reduce"]), help=text)(command)
-
-
-def open_cluster(text: str) -> Cluster:
-    """Return the cluster that --cluster names, with the limit of --worker-timeout.
-
-    Parameters
-    ----------
-    text : as in `Cluster.parse`, whose errors are raised.
-    """
-    from hetero_mtf.runtime.cluster import Cluster
-
-    context = click.get_current_context(silent=True)
-    timeout_s = None if context is None else context.meta.get(_TIMEOUT)
-    return Cluster.parse(text) if timeout_s is None else Cluster.parse(text, timeout_s)
 
 
 def optimizer_options(compiled: bool = False) -> Callable[[Command], Command]:

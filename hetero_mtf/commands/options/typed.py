@@ -1,7 +1,8 @@
-"""What is typed on the command line itself: entries that contradict each other, and options that would have no effect."""
+"""What is typed on the command line itself: entries that contradict each other, options without effect, and those of a record."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -78,3 +79,14 @@ def refuse_unused(names: Iterable[str], reason: str) -> None:
     options = typed_options(names)
     if options:
         raise click.UsageError(f"{' and '.join(options)} would have no effect: {reason}")
+
+
+def taken_fields(record: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that are fields of a record, out of all that a command was given, and leave the others there.
+
+    Parameters
+    ----------
+    record : a dataclass.
+    given : name -> value; changed.
+    """
+    return {field.name: given.pop(field.name) for field in dataclasses.fields(record) if field.name in given}

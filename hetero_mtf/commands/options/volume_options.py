@@ -10,7 +10,8 @@ import click
 
 from hetero_mtf.commands.options import shared as options
 from hetero_mtf.commands.options.shared import Command, FiniteRange, Three
-from hetero_mtf.commands.options.typed import check_named_once
+from hetero_mtf.commands.options.typed import check_named_once, taken_fields
+from hetero_mtf.errors import DataError
 
 CHANNELS = 1
 TABLE = "participants.tsv"  # the name that BIDS gives it
@@ -43,7 +44,7 @@ class ClassType(click.ParamType):
         """Return the name in the form of `cell_text`."""
         if str(value).isascii():
             return str(value).strip()
-        from hetero_mtf.data.volumes.cohort.spelling import cell_text
+        from hetero_mtf.data.volumes.cohort.spelling import cell_text  # loads SciPy and nibabel, for names beyond ASCII only
 
         return cell_text(str(value))
 
@@ -164,8 +165,7 @@ class VolumeOptions:
         ----------
         given : name -> value; changed.
         """
-        names = [field.name for field in dataclasses.fields(cls) if field.name in given]
-        return cls(**{name: given.pop(name) for name in names})
+        return cls(**taken_fields(cls, given))
 
 
 class DataName(click.ParamType):
@@ -188,6 +188,28 @@ def is_volumes(data: str) -> bool:
     data : the option's value.
     """
     return data.partition(":")[0] == "nifti"
+
+
+def table_of(data: str) -> str:
+    """Return the path in "nifti:TABLE".
+
+    Parameters
+    ----------
+    data : --data or --input.
+
+    Raises
+    ------
+    DataError
+        If it has no path, or there is no such file.
+    """
+    table = data.partition(":")[2]
+    if not table:
+        raise DataError(f"data set {data!r} names no table", "write nifti:participants.tsv")
+    if not pathlib.Path(table).is_file():
+        others = sorted(path.name for path in pathlib.Path(table).parent.glob("*.tsv"))
+        there = f", its folder has {', '.join(others[:5])}" if others else ""
+        raise DataError(f"there is no table {table}{there}", "check the path behind nifti:")
+    return table
 
 
 def default_batch_size(data: str) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.json_file import replace_file
-from hetero_mtf.npz_file import write_npz
 
 
 def check_target(path: str | os.PathLike[str] | None) -> None:
@@ -63,23 +61,6 @@ def check_folder(path: str | os.PathLike[str] | None, option: str) -> None:
         raise HeteroError(f"{option} is {folder}, and {place} is no folder", "give the path of a folder")
     if not os.access(place, os.W_OK | os.X_OK):
         raise HeteroError(f"{option} is {folder}, and the folder {place} is not writable", "choose another place")
-
-
-def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write arrays to an .npz file in one piece.
-
-    Parameters
-    ----------
-    path : path of the file to write or replace.
-    arrays : name -> array.
-
-    Raises
-    ------
-    HeteroError
-        If it cannot be written.
-    """
-    with replace_file(path) as file:
-        write_npz(file, arrays)
 
 
 def save_model(path: str | os.PathLike[str], model: Any) -> None:

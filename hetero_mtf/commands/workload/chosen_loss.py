@@ -8,11 +8,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import keras
+import numpy as np
+from scipy import special
+
 from hetero_mtf.commands.options.loss_options import Identified, ObjectiveChoice
 from hetero_mtf.commands.workload.identifiers import loss_kind, metric_kind, title_of
+from hetero_mtf.data.checked_batch import check_batch
+from hetero_mtf.data.dataset import Dataset
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph
+from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
+from hetero_mtf.program.objective import read_objective
+from hetero_mtf.training.batches import feed, samples
 
 _SQUASHING = ("softmax", "sigmoid")
 _SPARSE, _DENSE, _BINARY, _SQUARED = (
@@ -131,12 +140,6 @@ def check_targets(data: LabelledData, model: Any, graph: LayerGraph, choice: Obj
     DataError
         If shapes or labels do not fit.
     """
-    from hetero_mtf.data.checked_batch import check_batch
-    from hetero_mtf.data.dataset import Dataset
-    from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
-    from hetero_mtf.program.objective import read_objective
-    from hetero_mtf.training.batches import feed, samples
-
     objective = read_objective(loss_of(data, graph, choice), None, read_wiring(model).output_structure)
     count = data.counts["train"] if isinstance(data, Dataset) else 1
     remedy = "or give a model for such samples"
@@ -162,8 +165,6 @@ class _Outputs:
 
 def _metric(identifier: Identified, of: _Outputs) -> Any:
     """Return a Keras metric, or its name where Keras is to choose by shapes, of outputs that may be logits."""
-    import keras
-
     if isinstance(identifier, Mapping):
         kind = metric_kind(identifier)
         return kind.from_config(dict(identifier["config"])) if identifier.get("config") is not None else kind
@@ -225,9 +226,6 @@ def probabilities_of(outputs: Any, classes: int, graph: LayerGraph) -> Any:
     -------
     (samples, classes) array of float64.
     """
-    import numpy as np
-    from scipy import special
-
     values, squashed = np.asarray(outputs, np.float64), last_activation(graph) in _SQUASHING
     if values.shape[1] == 1 and classes == 2:
         second = values if squashed else special.expit(values)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.commands.options.shared import OptimizerChoice
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.first_plan import Prepared
 from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.planning.cost.layer_cost import Costs
@@ -60,7 +61,16 @@ def compare(workload: Workload, prepared: Prepared, cluster: Any, optimizer: Opt
     x, y = workload.data.first(batch_size)
     with progress("comparing", len(plans) * (ROUNDS + 1)) as advance:
         seconds_of = time_plans(
-            workload.model, plans, cluster, x, y, optimizer=optimizer.make(), loss=workload.loss, rounds=ROUNDS, steps=STEPS, done=advance
+            workload.model,
+            plans,
+            cluster,
+            x,
+            y,
+            optimizer=optimizer_of(optimizer),
+            loss=workload.loss,
+            rounds=ROUNDS,
+            steps=STEPS,
+            done=advance,
         )
     measured = {name: statistics.median(seconds) for name, seconds in seconds_of.items()}
     heading = folded_text(f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, plans interleaved")

@@ -8,8 +8,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
+
 from hetero_mtf.commands.options.loss_options import Identified, ObjectiveChoice
 from hetero_mtf.commands.options.shared import OptimizerChoice
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.identifiers import loss_kind
 from hetero_mtf.commands.workload.keras_file import configuration_in
 from hetero_mtf.commands.workload.plain_configuration import ForeignObject, plain_configuration
@@ -109,8 +112,6 @@ def compiled_settings(path: str) -> Compiled:
     HeteroError
         If it cannot be read.
     """
-    import keras
-
     document = configuration_in(path)
     compiled = document.get("compile_config") if isinstance(document, Mapping) else None
     if not isinstance(compiled, Mapping):
@@ -152,7 +153,7 @@ def take_over_optimizer(model: Any, compiled: Compiled, choice: OptimizerChoice,
     choice : its optimizer.
     loss : the loss to train with.
     """
-    model.compile(optimizer=choice.make(), loss=loss)
+    model.compile(optimizer=optimizer_of(choice), loss=loss)
     model.optimizer.build(model.trainable_variables)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a file of a model that was not trained has no slots
@@ -161,8 +162,6 @@ def take_over_optimizer(model: Any, compiled: Compiled, choice: OptimizerChoice,
 
 
 def _optimizer(entry: Any) -> dict[str, Any]:
-    import keras
-
     if not isinstance(entry, Mapping) or not isinstance(entry.get("config"), Mapping):
         raise ForeignObject(value_text(entry), "is no class of keras.optimizers", "name one")
     rate = entry["config"].get("learning_rate")

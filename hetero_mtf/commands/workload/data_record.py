@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.data.volumes.volume_record import VolumeRecord
 from hetero_mtf.errors import CheckpointError, DataError, HeteroError
 from hetero_mtf.graph.description import DTYPES
 from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields
+from hetero_mtf.training.checkpoint import State, load_state
 from hetero_mtf.units import value_text
-
-if TYPE_CHECKING:
-    from hetero_mtf.training.checkpoint import State
 
 KIND, VERSION, NAMED_MODEL = "data", 2, 1  # files of version 1 named the model by a function to call
 
@@ -126,9 +123,6 @@ def load_stored(checkpoint: str | os.PathLike[str], state: State | None = None) 
     HeteroError
         If there is no such file, or it is damaged, or of another network than the checkpoint.
     """
-    load_tensorflow()
-    from hetero_mtf.training.checkpoint import load_state
-
     path, digest = beside(checkpoint, "data"), (load_state(checkpoint) if state is None else state).digest
     if not path.exists():
         wrong = f"there is no {path} beside {checkpoint}, which says how scans were prepared for it"

@@ -7,9 +7,12 @@ from typing import Any
 
 import click
 
+from hetero_mtf.calibration.calibrate import calibrate
 from hetero_mtf.commands.options.shared import BATCH_SIZE, OptimizerChoice
 from hetero_mtf.commands.output.profile_report import print_profile_warnings
+from hetero_mtf.commands.process.interruption import interruptible
 from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning import choose
@@ -116,11 +119,8 @@ def measure(
     budget_s : seconds it may take; None for the default, infinity for a thorough calibration.
     earlier : a profile, of which what still holds is kept.
     """
-    from hetero_mtf.calibration.calibrate import calibrate
-    from hetero_mtf.commands.process.interruption import interruptible
-
     with interruptible(cluster.close):
-        return calibrate(cluster, model, batch_size=batch_size, optimizer=optimizer.make(), budget_s=budget_s, earlier=earlier)
+        return calibrate(cluster, model, batch_size=batch_size, optimizer=optimizer_of(optimizer), budget_s=budget_s, earlier=earlier)
 
 
 def _check_batch_size(plan: Plan, request: PlanRequest) -> None:

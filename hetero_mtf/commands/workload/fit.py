@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,9 @@ from hetero_mtf.commands.process.run_files import best_file
 from hetero_mtf.commands.workload.logged_metrics import check_monitored
 from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
 from hetero_mtf.commands.workload.workload import Workload
-
-if TYPE_CHECKING:
-    from hetero_mtf.training.trainer import Trainer
+from hetero_mtf.training.checkpoint import load_state
+from hetero_mtf.training.keras_side import write_weights
+from hetero_mtf.training.trainer import Trainer
 
 
 def names_logged(workload: Workload) -> tuple[str, ...]:
@@ -103,9 +103,6 @@ def _watches(request: TrainRequest, workload: Workload, trainer: Trainer, notes:
 
 def _best_weights(request: TrainRequest, workload: Workload, trainer: Trainer, best: float) -> Any:
     """Return the weights of the best epoch of the training that goes on, where --best has saved it by the same metric; else None."""
-    from hetero_mtf.training.checkpoint import load_state
-    from hetero_mtf.training.keras_side import write_weights
-
     metric = request.callbacks.early_stopping
     if request.save is None or metric != request.callbacks.best or not best_file(request.save).is_file():
         return None

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import keras
+
 from hetero_mtf.commands.options.loss_options import Identified
 from hetero_mtf.errors import UnsupportedError
 
@@ -29,8 +31,6 @@ def loss_kind(identifier: Identified) -> Any:
     UnsupportedError
         If Keras knows no such loss; near matches are named.
     """
-    import keras
-
     kind = _kind(keras.losses, "loss", identifier)
     if inspect.isclass(kind) or not inspect.isfunction(kind):
         return kind
@@ -50,8 +50,6 @@ def metric_kind(identifier: Identified) -> Any:
     UnsupportedError
         If Keras knows no such metric; near matches are named.
     """
-    import keras
-
     return _kind(keras.metrics, "metric", identifier)
 
 

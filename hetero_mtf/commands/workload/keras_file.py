@@ -8,9 +8,14 @@ import zipfile
 import zlib
 from typing import Any
 
+import keras
+
 from hetero_mtf.commands.options.model import float_type
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.file_kind import file_kind, in_place_of
+from hetero_mtf.keras_reading.operations import layers_in
+from hetero_mtf.program.loss_scale import SCALED_POLICY
+from hetero_mtf.training.keras_configuration import built_model
 
 _CONFIGURATION, _WEIGHTS = "config.json", "model.weights.h5"
 _LARGEST_BYTES = 64 * 2**20  # of a configuration
@@ -34,12 +39,6 @@ def load_keras_file(path: str, precision: str | None = None, seed: int = 0) -> A
     HeteroError
         If there is no such file, it is damaged, its layers are not supported, or it names classes of its own.
     """
-    import keras
-
-    from hetero_mtf.keras_reading.operations import layers_in
-    from hetero_mtf.program.loss_scale import SCALED_POLICY
-    from hetero_mtf.training.keras_configuration import built_model
-
     configuration = configuration_in(path)
     keras.config.set_floatx(float_type(precision))
     keras.utils.set_random_seed(seed)

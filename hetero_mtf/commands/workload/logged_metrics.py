@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+import numpy as np
+
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
@@ -49,8 +52,6 @@ def check_monitored(name: str, option: str, names: Sequence[str], data: Labelled
     UnsupportedError
         If it cannot be watched.
     """
-    import keras
-
     if name not in names:
         near = difflib.get_close_matches(name, names, n=2, cutoff=0.8)
         meant = f"did you mean {' or '.join(near)}? There are" if near else "there are"
@@ -69,8 +70,6 @@ def check_monitored(name: str, option: str, names: Sequence[str], data: Labelled
 
 def _logs(data: LabelledData, graph: LayerGraph, loss: Any, metrics: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
     """Return a compiled model that returns what it is given, and the names of the metrics that it computes of one sample."""
-    import keras
-
     y, outputs = _sample(data, graph)
     inputs = keras.Input(outputs.shape[1:], dtype=keras.config.floatx())
     model = keras.Model(inputs, keras.layers.Identity(dtype=keras.config.floatx())(inputs))
@@ -109,9 +108,6 @@ def check_loss(data: LabelledData, graph: LayerGraph, loss: Any) -> None:
 
 def _sample(data: LabelledData, graph: LayerGraph) -> tuple[Any, Any]:
     """Return the first target and an output for it, some of each."""
-    import keras
-    import numpy as np
-
     shape = graph.layers[graph.outputs[0]].output_shape
     count = next(count for count in range(_SAMPLES, _SAMPLES + len(shape) + 1) if count not in shape)
     y = np.repeat(np.asarray(data.first(1)[1]), count, axis=0)

@@ -1,10 +1,9 @@
-"""Keras models by the name of the function that makes them."""
+"""Keras models by the name of the function that makes them; imported after TensorFlow is."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -14,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from hetero_mtf.commands.options.model import float_type
-from hetero_mtf.commands.process.quiet import load_tensorflow
-from hetero_mtf.errors import HeteroError
-from hetero_mtf.file_kind import file_kind, in_place_of
+import keras
 
-FORM = "FILE.py:function, package.module:function or FILE.keras"
+from hetero_mtf.commands.options.model import float_type
+from hetero_mtf.commands.workload.keras_file import load_keras_file
+from hetero_mtf.commands.workload.model_source import FORM, check_model, is_keras_file, is_path, spec_of
+from hetero_mtf.errors import HeteroError
 
 
 def load_model(text: str, arguments: Mapping[str, Any], precision: str | None = None, seed: int = 0) -> Any:
@@ -37,21 +36,10 @@ def load_model(text: str, arguments: Mapping[str, Any], precision: str | None = 
     HeteroError
         If there is no such file, module or function, or it fails or returns something else.
     """
-    place, _, name = text.rpartition(":")
+    check_model(text, arguments)
     if is_keras_file(text):
-        if arguments:
-            raise HeteroError(f"{text} is a saved model, which is not called with {', '.join(arguments)}", "leave --model-arg out")
-    elif not place or not name.isidentifier():
-        wrong = in_place_of(text, "a Keras model") if file_kind(text) else f"{text!r} names no function of a file or module"
-        raise HeteroError(wrong, f"write {FORM}")
-    load_tensorflow()
-    import keras
-
-    if is_keras_file(text):
-        from hetero_mtf.commands.workload.keras_file import load_keras_file
-
         return load_keras_file(text, precision, seed)
-
+    place, _, name = text.rpartition(":")
     with dtype_policy(precision):
         keras.utils.set_random_seed(seed)
         function = _function(_module(place), name, place)
@@ -72,8 +60,6 @@ def dtype_policy(precision: str | None) -> Iterator[None]:
     ----------
     precision : name of the policy; None for float32.
     """
-    import keras
-
     keras.config.set_floatx(float_type(precision))
     keras.config.set_dtype_policy(precision or "float32")
     try:
@@ -82,52 +68,8 @@ def dtype_policy(precision: str | None) -> Iterator[None]:
         keras.config.set_dtype_policy(keras.config.floatx())
 
 
-def is_keras_file(text: str) -> bool:
-    """Return whether --model names a file that Keras has saved, rather than a function.
-
-    Parameters
-    ----------
-    text : --model.
-    """
-    return text.endswith(".keras")
-
-
-def source_files(text: str) -> tuple[pathlib.Path, ...]:
-    """Return the files that a model's function comes from: its module's and those of the packages around it, none of them executed.
-
-    Parameters
-    ----------
-    text : as for `load_model`; a module that cannot be found has no files.
-    """
-    place = text if is_keras_file(text) else text.rpartition(":")[0] or text
-    if is_keras_file(text) or _is_path(place):
-        return (pathlib.Path(place),)
-    names, paths = place.split("."), list[pathlib.Path]()
-    search: list[str] | None = sys.path if os.getcwd() in sys.path else [os.getcwd(), *sys.path]
-    if not all(name.isidentifier() for name in names):
-        return ()
-    for depth in range(1, len(names) + 1):
-        spec = None if search is None else _spec(".".join(names[:depth]), search)
-        if spec is None:
-            break
-        if spec.origin is not None and spec.has_location:
-            paths.append(pathlib.Path(spec.origin))
-        search = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
-    return tuple(paths)
-
-
-def _spec(name: str, search: list[str]) -> importlib.machinery.ModuleSpec | None:
-    """Return where a module would be loaded from, by the search path or, as for packages in development, by another finder."""
-    finders: list[Any] = [importlib.machinery.PathFinder, *(finder for finder in sys.meta_path if hasattr(finder, "find_spec"))]
-    return next((spec for finder in finders if (spec := finder.find_spec(name, search)) is not None), None)
-
-
-def _is_path(place: str) -> bool:
-    return place.endswith(".py") or os.sep in place
-
-
 def _module(place: str) -> ModuleType:
-    if _is_path(place):
+    if is_path(place):
         return _module_of_file(pathlib.Path(place))
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -139,7 +81,7 @@ def _module(place: str) -> ModuleType:
 def _module_of_file(path: pathlib.Path) -> ModuleType:
     if not path.is_file():
         installed = f"hetero_mtf.models.{path.stem}"
-        known = path.parent.name == "models" and path.stem.isidentifier() and _spec(installed, _installed_models()) is not None
+        known = path.parent.name == "models" and path.stem.isidentifier() and spec_of(installed, _installed_models()) is not None
         raise HeteroError(f"there is no model file {path}", f"{f'write {installed}:...' if known else f'check the path, and write {FORM}'}")
     spec = importlib.util.spec_from_file_location(f"hetero_mtf_model_{path.stem}", path)
     if spec is None or spec.loader is None:

@@ -9,9 +9,12 @@ import click
 
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.output.plan_report import refinement_text
+from hetero_mtf.commands.process.interruption import interruptible
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.first_plan import Prepared
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
+from hetero_mtf.training.refine import refine
 
 PART_OF_TRAINING = 0.05
 LEAST_S = 2.0  # in less no plan is built and run
@@ -41,12 +44,9 @@ def refined(prepared: Prepared, cluster: Any, model: Any, loss: Any, optimizer: 
     model, loss, optimizer : what is trained.
     limit_s : seconds after which no further plan is tried.
     """
-    from hetero_mtf.commands.process.interruption import interruptible
-    from hetero_mtf.training.refine import refine
-
     assert prepared.profile is not None
     click.echo("running steps of the plan and of others that promise as much")
-    settings = {"loss": loss, "optimizer": optimizer.make(), "time_limit_s": limit_s}
+    settings = {"loss": loss, "optimizer": optimizer_of(optimizer), "time_limit_s": limit_s}
     with interruptible(cluster.close):
         refinement = refine(prepared.plan, prepared.profile, model, cluster, **settings)
     click.echo(f"{refinement_text(refinement)}\n")

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import keras
+
 from hetero_mtf.commands.options.loss_options import Identified, ObjectiveChoice
 from hetero_mtf.commands.options.model import PRECISIONS
 from hetero_mtf.commands.workload.plain_configuration import ForeignObject, plain_configuration
@@ -58,8 +60,6 @@ def read_notes(notes: Mapping[str, Any], path: str) -> RunNotes:
     CheckpointError
         If something in it is not what `RunNotes.document` gives.
     """
-    import keras
-
     faults: list[str] = []
 
     def identified(value: Any, what: str) -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.shared import OptimizerChoice
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.compiled_settings import Compiled, compiled_settings, take_over_optimizer
-from hetero_mtf.commands.workload.model_file import is_keras_file
+from hetero_mtf.commands.workload.model_source import is_keras_file
 from hetero_mtf.commands.workload.run_notes import RunNotes
 from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.data.dataset import Dataset
@@ -43,7 +44,7 @@ class ChosenRun:
         """
         if self.compiled is not None:
             return take_over_optimizer(self.workload.model, self.compiled, self.optimizer, self.workload.loss)
-        return self.optimizer.make(steps)
+        return optimizer_of(self.optimizer, steps)
 
 
 def chosen_run(request: TrainRequest, workload: Workload, before: RunNotes) -> ChosenRun:

@@ -14,11 +14,13 @@ from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.commands.workload.chosen_loss import check_targets, loss_of, loss_text, metrics_of
 from hetero_mtf.commands.workload.data_record import Stored
 from hetero_mtf.commands.workload.logged_metrics import check_loss, logged_names
-from hetero_mtf.commands.workload.model_file import is_keras_file, load_model
+from hetero_mtf.commands.workload.model_file import load_model
+from hetero_mtf.commands.workload.model_source import gives_float_type
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.keras_reading.layer_graph import layer_graph
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,12 +129,28 @@ def load_workload(model: str, arguments: tuple[tuple[str, Any], ...], precision:
     HeteroError
         If one of them cannot be loaded, or the model has unsupported layers.
     """
-    if precision is None and is_keras_file(model):  # whose float type the samples get
+    if gives_float_type(model, precision):
         network, graph = load_network(model, arguments, precision, data, seed)
         return Workload(network, graph, load(data, dtype=float_type(graph.dtype)))
-    data_set = load(data, dtype=float_type(precision))
-    network, graph = load_network(model, arguments, precision, data_set.name, seed)
-    return Workload(network, graph, data_set)
+    return with_model(load(data, dtype=float_type(precision)), model, arguments, precision, seed)
+
+
+def with_model(
+    data: LabelledData, model: str, arguments: tuple[tuple[str, Any], ...], precision: str | None, seed: int = 0
+) -> Workload:
+    """Return a data set that was read before with a model.
+
+    Parameters
+    ----------
+    data : the data set.
+    model, arguments, precision, seed : as for `load_model`.
+
+    Raises
+    ------
+    HeteroError
+        As `load_network`.
+    """
+    return Workload(*load_network(model, arguments, precision, data.name, seed), data)
 
 
 def load_network(
@@ -151,8 +169,6 @@ def load_network(
         If it cannot be loaded, has unsupported layers, or has several inputs or outputs.
     """
     network = load_model(model, dict(arguments), precision, seed)
-    from hetero_mtf.keras_reading.layer_graph import layer_graph  # loads Keras, after the data are read and the model's file was found
-
     graph = layer_graph(network)
     if len(graph.inputs) > 1 or len(graph.outputs) > 1:
         counts = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"

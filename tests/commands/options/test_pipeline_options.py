@@ -7,15 +7,16 @@ import re
 
 import pytest
 
-from hetero_mtf.commands.options.pipeline_options import PipelineChoice, SearchProgress
+from hetero_mtf.commands.options.pipeline_options import PipelineChoice
+from hetero_mtf.commands.output import search_progress
 from hetero_mtf.commands.output.plan_report import plan_report
+from hetero_mtf.commands.output.search_progress import SearchProgress
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.simulator import ideal_bubble
-from hetero_mtf.report import progress as bars
 from hetero_mtf.report.measured import Measured, MeasuredTask
 from tests.planning.networks import profile_of, residual_net
 
@@ -142,7 +143,7 @@ def test_each_search_has_a_bar_of_its_own(monkeypatch):
         def __exit__(self, *fault):
             shown[-1].append("closed")
 
-    monkeypatch.setattr(bars, "progress", lambda title, total: Bar())
+    monkeypatch.setattr(search_progress, "progress", lambda title, total: Bar())
     with SearchProgress() as search:
         for generation, best_s in ((1, float("inf")), (2, 0.5), (1, 0.25)):
             search.generation(generation, 2, best_s)

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from hetero_mtf.commands.options.shared import Argument, Budget, FiniteRange, OptimizerChoice, Shares, Three
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.runtime.cluster import Cluster
 
 
@@ -41,13 +42,13 @@ def test_three_numbers_are_three_or_one_for_all():
 
 
 def test_an_optimizer_starts_from_keras_s_learning_rate_and_takes_a_given_one():
-    assert float(OptimizerChoice("adam").make().learning_rate) == pytest.approx(0.001)
+    assert float(optimizer_of(OptimizerChoice("adam")).learning_rate) == pytest.approx(0.001)
     falling = OptimizerChoice("adam", 0.1, decay="cosine")
-    rate = falling.make(100).learning_rate
-    assert float(rate) == pytest.approx(0.1) and float(falling.make(None).learning_rate) == pytest.approx(0.1)
-    sgd = OptimizerChoice("sgd", 0.5, 0.9).make()
+    rate = optimizer_of(falling, 100).learning_rate
+    assert float(rate) == pytest.approx(0.1) and float(optimizer_of(falling, None).learning_rate) == pytest.approx(0.1)
+    sgd = optimizer_of(OptimizerChoice("sgd", 0.5, 0.9))
     assert (type(sgd).__name__, float(sgd.learning_rate), sgd.momentum) == ("SGD", 0.5, 0.9)
-    assert type(OptimizerChoice("adamw").make()).__name__ == "AdamW"
+    assert type(optimizer_of(OptimizerChoice("adamw"))).__name__ == "AdamW"
 
 
 def test_momentum_goes_with_sgd_only():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetero_mtf.commands.options.what_if import device_and_bytes, device_and_number, factor_of, parse_what_if
+from hetero_mtf.commands.options.parsed_what_if import device_and_bytes, device_and_number, factor_of, parse_what_if
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.profile.what_if import WhatIf
 

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.process.output_file import check_folder, check_target, save_arrays, save_model
+from hetero_mtf.commands.process.output_file import check_folder, check_target, save_model
+from hetero_mtf.commands.runs.predict import save_arrays
 from hetero_mtf.errors import HeteroError
 
 

@@ -9,8 +9,9 @@ import nibabel
 import numpy as np
 import pytest
 
-from hetero_mtf.commands.evaluate import EvaluateRequest, evaluate_volumes
 from hetero_mtf.commands.mri.predictions import Predictions
+from hetero_mtf.commands.options.requests import EvaluateRequest
+from hetero_mtf.commands.runs.evaluate import evaluate_volumes
 from tests.commands.volume_cohorts import AXES
 
 TEST_PART = 4  # of twelve

@@ -6,7 +6,8 @@ import warnings
 
 import pytest
 
-from hetero_mtf.commands.evaluate import EvaluateRequest, evaluate_volumes
+from hetero_mtf.commands.options.requests import EvaluateRequest
+from hetero_mtf.commands.runs.evaluate import evaluate_volumes
 from tests.commands.volume_cohorts import write_corners, write_faulty
 
 TEST_PART = 4  # of twelve

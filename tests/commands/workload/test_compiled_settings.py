@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.commands.options.shared import OptimizerChoice
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.compiled_settings import compiled_settings
 from hetero_mtf.errors import UnsupportedError
 
@@ -60,12 +61,12 @@ def test_a_loss_is_taken_over_however_it_was_given(tmp_path, loss):
 def test_optimizers_are_taken_over_with_schedules_and_other_rates_take_their_place(tmp_path):
     schedule = keras.optimizers.schedules.ExponentialDecay(0.01, 100, 0.9)
     compiled = compiled_settings(_saved(tmp_path / "m.keras", keras.optimizers.RMSprop(schedule, momentum=0.5, clipnorm=2.0)))
-    made = compiled.optimizer_choice(OptimizerChoice()).make(10)
+    made = optimizer_of(compiled.optimizer_choice(OptimizerChoice()), 10)
     assert type(made) is keras.optimizers.RMSprop and made.momentum == 0.5 and made.clipnorm == 2.0
     assert float(schedule(50)) == pytest.approx(float(made._learning_rate(50)))
-    other = compiled.optimizer_choice(OptimizerChoice(learning_rate=0.5)).make(10)
+    other = optimizer_of(compiled.optimizer_choice(OptimizerChoice(learning_rate=0.5)), 10)
     assert float(other.learning_rate) == pytest.approx(0.5) and other.momentum == 0.5
-    falling = compiled.optimizer_choice(OptimizerChoice(decay="cosine")).make(10)
+    falling = optimizer_of(compiled.optimizer_choice(OptimizerChoice(decay="cosine")), 10)
     assert float(falling._learning_rate(10)) == pytest.approx(0.0) and float(falling._learning_rate(0)) == pytest.approx(0.01)
 
 

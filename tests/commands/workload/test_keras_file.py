@@ -10,7 +10,8 @@ import pytest
 
 from hetero_mtf.commands.workload import keras_file
 from hetero_mtf.commands.workload.data_record import origin_of
-from hetero_mtf.commands.workload.model_file import load_model, source_files
+from hetero_mtf.commands.workload.model_file import load_model
+from hetero_mtf.commands.workload.model_source import source_files
 from hetero_mtf.errors import HeteroError
 
 L = keras.layers

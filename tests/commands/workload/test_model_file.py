@@ -5,7 +5,8 @@ import sys
 import keras
 import pytest
 
-from hetero_mtf.commands.workload.model_file import load_model, source_files
+from hetero_mtf.commands.workload.model_file import load_model
+from hetero_mtf.commands.workload.model_source import source_files
 from hetero_mtf.errors import HeteroError
 
 

@@ -45,6 +45,8 @@ class PairLinks:
 
         Messages of one round between hosts share the link out of their host and the link into the other: each link was measured alone.
         """
+        # parts of the tensor that leave and enter each host in this round; k messages at once over one link take the seconds of all
+        # their bytes, so each is charged for the bytes of the busier of its two ends
         leaving: dict[str, float] = {}
         entering: dict[str, float] = {}
         for source, destination, part in level:
@@ -114,6 +116,7 @@ def priced(rule: CollectiveRule, links: PairLinks) -> AllReduceCost:
         return AllReduceCost(rule, 2 * (count - 1) * max(latencies), slowest_link_s_per_byte(segments, slownesses))
     levels = rounds(rule.method, count, hosts=links.hosts, leaders=rule.leaders or "ring")
     lines = [_slowest(links.lines(level)) for level in levels]
+    # rounds follow each other: where one message is slowest at every size a and b add up; the others depend on the size
     plain = [line[0] for line in lines if len(line) == 1]
     fixed_s, slope = (math.fsum(values) for values in zip(*plain)) if plain else (0.0, 0.0)
     return AllReduceCost(rule, fixed_s, slope, tuple(line for line in lines if len(line) > 1))
@@ -121,6 +124,7 @@ def priced(rule: CollectiveRule, links: PairLinks) -> AllReduceCost:
 
 def _slowest(lines: Sequence[_Line]) -> tuple[_Line, ...]:
     """Return the lines of which no other is above at every size."""
+    # by falling latency: the next line begins below all those kept, and is above them at some size only if it is steeper
     kept: list[_Line] = []
     for line in sorted(set(lines), reverse=True):
         if not kept or line[1] > kept[-1][1]:

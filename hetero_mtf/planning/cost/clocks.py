@@ -181,6 +181,8 @@ class Clocks:
 
     def _sums_s_per_byte(self) -> dict[str, np.ndarray]:
         """Return, for each axis with sums of gradients, the seconds a byte of all weights in each group."""
+        # s_l of `HiddenSums` is this rate times the bytes of l: all sums of an axis are charged as one all-reduce, whose latency is
+        # spread over its bytes, so that the s_l of all layers add up to its seconds
         full_bytes, weights = dict[str, float](), self.costs.memory.message_bytes
         for entry in self.stage.layouts:
             if entry.samples:
@@ -328,6 +330,7 @@ class Clocks:
     def _meet(self, axis: str, seconds: Sequence[float]) -> None:
         """Synchronise the clocks of each group along an axis and charge its seconds of communication."""
         along = self._groups(axis)
+        # c_d <- max_{e in G} c_e + s of `predict`; what a device waits for the slowest is idle, not communication
         # before the clocks move: it compares with the time at which the collective begins
         self._sums.delay(axis, along.now, seconds)
         if len(seconds) == 1:

@@ -41,6 +41,7 @@ class Ring:
         ----------
         full_bytes : n, bytes of the full tensor.
         """
+        # p - 1 messages of n / p bytes from every device, one after another
         steps = self.devices - 1
         return steps / self.devices * full_bytes * self.seconds_per_byte + steps * self.latency_s
 
@@ -64,6 +65,10 @@ class Ring:
 
     def _busiest_part(self, resharding: Resharding) -> float:
         """Return the part of a tensor that the busiest processor sends or receives in a resharding."""
+        # with h_i and w_i the fractions of the tensor that processor i of p holds before and needs after:
+        # all-gather: it sends h_i to p - 1 others and receives the 1 - h_i that it lacks
+        # all-to-all: h_i w_i stays, as the two dimensions are split independently; it sends h_i (1 - w_i) and receives w_i (1 - h_i)
+        # a link carries both directions at once, hence the larger of the two and not their sum
         held = np.array(resharding.before) / sum(resharding.before)
         if resharding.kind == "all_gather":
             return float(np.maximum((self.devices - 1) * held, 1 - held).max())

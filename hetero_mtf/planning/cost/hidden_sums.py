@@ -14,8 +14,8 @@ class HiddenSums:
 
         e_l = max(e_{l-1}, max_d c_d) + s_l,
 
-    with the clocks c_d of its processors and s_l the seconds of the bytes of l. A collective that layers wait for uses
-    the same links: what is still to be sent then is as much later.
+    with the clocks c_d of its processors and s_l the seconds of the bytes of l, all in seconds. A collective that layers wait for uses
+    the same links (`delay`): if it begins before the last e_l, the next layer has e_l and the seconds of the collective for e_{l-1}.
 
     Parameters
     ----------
@@ -43,18 +43,21 @@ class HiddenSums:
         now : (outer groups, size, inner groups) clocks of the processors.
         weight_bytes : of the layer, all parts together.
         """
+        # max_d c_d, then s_l: the slowest processor of a group decides when its collective can begin
         ready_s = np.maximum.reduce(now, axis=1, keepdims=True)
         sum_s = weight_bytes * np.reshape(self._s_per_byte[axis], ready_s.shape)
         self._until_s[axis] = np.maximum(self._until_s.get(axis, ready_s), ready_s) + sum_s
         self.arrivals_s[layer] = self._until_s[axis]
 
     def delay(self, axis: str, now: np.ndarray, seconds: Sequence[float]) -> None:
-        """Make what is still to be sent along an axis later by a collective that layers wait for.
+        """Free the links along an axis later by a collective that layers wait for, in the groups that are still sending as it begins.
+
+        Only layers that begin afterwards arrive later: the arrivals of those begun before stay as they are.
 
         Parameters
         ----------
-        now : (outer groups, size, inner groups) clocks of the processors when it begins.
-        seconds : (groups,) of the collective.
+        now : (outer groups, size, inner groups) clocks of the processors when it begins, seconds.
+        seconds : (groups,) of the collective; empty where the axis has none.
         """
         if axis in self._until_s and len(seconds):
             ready_s = np.maximum.reduce(now, axis=1, keepdims=True)

@@ -17,7 +17,9 @@ Lines = tuple[np.ndarray, np.ndarray]
 
 
 def link_lines(profile: Profile) -> Lines:
-    """Return (devices, devices) latencies and seconds a byte from each device to each; infinite where nothing was measured.
+    """Return (devices, devices) latencies a, seconds, and seconds a byte b from each device to each; infinite where nothing was measured.
+
+    n bytes over a link take a + n b seconds.
 
     Processors on one and the same TensorFlow device exchange tensors in place: their link costs nothing. A link measured in one
     direction stands for both. The factor of the profile's corrections is multiplied in.
@@ -25,6 +27,10 @@ def link_lines(profile: Profile) -> Lines:
     Parameters
     ----------
     profile : Profile with measured links.
+
+    References
+    ----------
+    Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994, for the line a + n b.
     """
     records = profile.cluster.devices
     lines = np.full((2, len(records), len(records)), np.inf)
@@ -33,6 +39,7 @@ def link_lines(profile: Profile) -> Lines:
         lines[:, link.source, link.destination] = link.latency_s, 1 / link.bandwidth_bytes_per_s
     back = np.swapaxes(lines, 1, 2)
     lines = np.where(np.isinf(lines), back, lines)
+    # last, so that 0 replaces what was measured between two processors of one device
     _, same = np.unique([record.tf_device for record in records], return_inverse=True)
     lines[:, same[:, None] == same[None, :]] = 0.0
     lines *= profile.corrections.links
@@ -53,12 +60,12 @@ def ring(profile: Profile, devices: Sequence[int], rules: Rules | None = None, l
     ------
     ProfileError
         If the link between two neighbours was not measured.
-
     """
     records = profile.cluster.devices
     if len(devices) < 2:
         return Ring(len(devices), 0.0, 0.0, None, rules)
     pairs = _pairs(profile, devices, lines or link_lines(profile))
+    # every round of a ring uses all its links at once and ends with the slowest: hence one a and one b, the largest of each
     latencies, slownesses = pairs.around()
     for at, latency_s in enumerate(latencies):
         if math.isinf(latency_s):

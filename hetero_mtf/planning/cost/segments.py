@@ -83,6 +83,7 @@ def _loads(scaled: np.ndarray) -> np.ndarray:
 
 def _least_busiest(scaled: np.ndarray) -> float | None:
     count = len(scaled)
+    # b_k (2 - s_k - s_{k+1}) <= T as -b_k (s_k + s_{k+1}) - T <= -2 b_k; b is scaled to a largest of 1, as is the tolerance
     rows = np.hstack([_loads(scaled), -np.ones((count, 1))])
     total_row = np.append(np.ones(count), 0.0)[None]
     bounds = [(0, 1)] * count + [(0, None)]

@@ -117,6 +117,7 @@ def chain_s(stage_s: np.ndarray | Sequence[float], transfer_s: np.ndarray | Sequ
     array([13.5, 10.5])
     """
     places = np.concatenate([np.asarray(stage_s, float), np.asarray(transfer_s, float)], axis=-1)
+    # one microbatch passes every place: sum_k c_k; each of the other M - 1 leaves the largest place T seconds after the one ahead
     objective_s: np.ndarray = places.sum(axis=-1) + (microbatches - 1) * places.max(axis=-1)
     return objective_s
 
@@ -215,6 +216,9 @@ def passes_s(
     free = [nothing] * stages
     link = {FORWARD: [nothing] * stages, BACKWARD: [nothing] * stages}
     arrived: dict[Task, np.ndarray] = {}
+    # e: end of a task of d seconds, a: arrival of its input, e_0: end of the task before on its stage; c: seconds of the transfer of its
+    # output, a_0: end of the transfer before on that link. Then e = max(e_0, a) + d, and the output arrives at max(e, a_0) + c.
+    # The table lists a sender before its reader: in another order the reader would not wait, as `arrived` lacks its input then.
     for task in itertools.chain(*table):
         stage, microbatch, step_pass = task
         # a backward pass waits for its own forward pass through `free`: both run on the stage's devices
@@ -249,7 +253,8 @@ class _EventSimulation:
         self.orders: dict[int, list[Task]] = {device: [] for members in devices for device in members}
         self.missing: dict[Task, int] = {}
         for task in itertools.chain(*table):
-            # a neighbour's tensor if there is a neighbour; a backward pass also needs its own forward pass
+            # a neighbour's tensor if there is a neighbour; a backward pass also needs its own forward pass; and one more for each device
+            # of the stage, whose turn the task must be: it starts when the slowest of them is free
             inputs = (task.stage > 0) if task.step_pass == FORWARD else 1 + (task.stage + 1 < costs.stages)
             self.missing[task] = len(devices[task.stage]) + inputs
             for device in devices[task.stage]:
@@ -334,6 +339,7 @@ def _updates(update_s: Sequence[float], devices: Sequence[Sequence[int]], free: 
 
 def _peaks(costs: CheckedCosts, orders: dict[int, list[Task]], devices: Sequence[Sequence[int]]) -> tuple[float, ...]:
     """Return the most bytes at once on a device of each stage."""
+    # bytes change where tasks begin and end, and a device does one task at a time: the order of its tasks is enough, without seconds
     peaks = {}
     for device, order in orders.items():
         held = peak = sum(costs.fixed_bytes[stage] for stage, members in enumerate(devices) if device in members)

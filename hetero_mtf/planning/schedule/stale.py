@@ -87,7 +87,9 @@ def delays(schedule: str, stages: int, options: StaleOptions) -> tuple[int, ...]
 
 
 def ticks_between(stage: int, stages: int) -> int:
-    """Return the steps from a stage's forward pass of a batch, or microbatch, to its backward pass.
+    """Return the steps from a stage's forward pass of a batch, or microbatch, to its backward pass: 2 (K - 1 - k) for stage k of K.
+
+    Each boundary to the last stage takes a step there and one back; the last stage does both passes in one step.
 
     Parameters
     ----------

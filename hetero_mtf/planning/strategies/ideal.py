@@ -37,6 +37,7 @@ def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
     seconds, counts = _least_seconds(costs, devices)
     if not len(counts):
         return launch_s(costs)
+    # variables w_d, and u_k = min_d w_d / r_kd as u_k - w_d / r_kd <= 0 for all d; the goal -sum_k n_k u_k has n_k passes of kind k
     scale = seconds.sum(axis=0).max()
     kinds, count = seconds.shape
     rows = np.zeros((kinds * count, count + kinds))
@@ -46,6 +47,7 @@ def least_step_s(costs: Costs, devices: Sequence[int]) -> float:
     goal = np.concatenate([np.zeros(count), -counts])
     sum_row = np.concatenate([np.ones(count), np.zeros(kinds)])[None]
     solved = linprog(goal, A_ub=rows, b_ub=np.zeros(kinds * count), A_eq=sum_row, b_eq=[1.0], bounds=(0, None))
+    # for any weights the sum is a lower bound: so it is taken from the weights and not from the solver's optimum, which has a tolerance
     weights = np.full(count, 1 / count) if solved.status != 0 else np.clip(solved.x[:count], 0, None)
     return launch_s(costs) + float((counts * (weights / weights.sum() * seconds).min(axis=1)).sum())
 

@@ -23,7 +23,12 @@ class CoarsePaths:
         self.out_s = np.ascontiguousarray(_fastest_out_s(problem).T)
 
     def reach(self, limit_s: float) -> np.ndarray:
-        """Return (blocks + 1, groups) array of int, the last end of a stage that begins at each block."""
+        """Return (blocks + 1, groups) array of int, the last end of a stage that begins at each block.
+
+        Parameters
+        ----------
+        limit_s : the most seconds of a stage.
+        """
         return np.ascontiguousarray(np.minimum(time_reach(self.problem.prefix_s, limit_s), self.problem.reach(1)).T)
 
     def path(self, reach: np.ndarray, limit_s: float, price: np.ndarray) -> tuple[float, list[int]]:
@@ -36,6 +41,8 @@ class CoarsePaths:
         price : (groups,) array of float, seconds that a stage of each group costs besides.
         """
         blocks, groups = self.problem.blocks, len(self.problem.groups)
+        # V(i) = min over g of price_g - P(g, i) + min over j of { P(g, j) + out(g, j) + V(j) }, P prefix sums and out(g, j) the fastest
+        # transfer of g at j: it does not depend on the group behind, so each block has one V and not one for every group
         out_s = np.where(self.out_s <= limit_s, self.out_s, np.inf)
         behind = np.full((blocks + 1, groups), np.inf)
         behind[blocks] = self.prefix_s[blocks]

@@ -4,10 +4,15 @@ With x_d the number of stages on device d, in place of x_d <= 1 there are prices
 
     L(T, lambda) = min { sum_s t_s + sum_s c_s + sum_d lambda_d * (x_d - 1) : t_s <= T, c_s <= T, memory }
 
-over boundaries and groups, a shortest path along the chain. For every lambda it is at most the sum of any allocation with a bottleneck of
-at most T. Hence, for intervals [a_k, T_k) that cover all bottlenecks with which J can be below a known value,
+over boundaries and groups, a shortest path along the chain; t_s, c_s, T, J and lambda_d are seconds. For every lambda it is at most the sum
+of any allocation with a bottleneck of at most T: its x_d - 1 are at most 0. Hence, for intervals [a_k, T_k) that cover all bottlenecks
+with which J can be below a known value,
 
     J >= min(value, min_k (M - 1) * a_k + max_{lambda >= 0} L(T_k, lambda)).
+
+The path counts its stages, so memory is that of the microbatches in flight, and every transfer is over its own link; no device has two
+stages in a row (`ChainStates`). Where prices no longer raise the bound, a device that is used more than once is tracked: the path
+remembers whether it is used, as the exact dynamic program does for all. For very many groups the path is that of `CoarsePaths`.
 """
 
 from __future__ import annotations
@@ -54,20 +59,14 @@ def dual_bound(
 
     Notes
     -----
-    Lagrangian relaxation: that no device has two stages is not demanded; instead each use of device d costs lambda_d seconds, and
-    sum_d lambda_d is taken off. The least sum for a bottleneck T is then a shortest path along the chain, and for any lambda >= 0
-    no allocation of a bottleneck up to T has a smaller sum. With that sum L(T), allocations of a bottleneck in [a, T) have
-    J >= L(T) + (M - 1) * a; the interval from `Fluid`'s least T to what `value` allows is halved where this is least, and the least
-    of all is the bound. Prices begin where all devices cost the same for a unit of work, then rise on devices used more than once
-    and fall on idle ones (subgradient steps of Polyak's length, scaled by speed).
-
-    The path counts its stages, so memory is that of the microbatches in flight, and every transfer is over its own link; no device
-    has two stages in a row (`ChainStates`). Where prices no longer raise the bound, a device that is used more than once is tracked:
-    the path remembers whether it is used, as the exact dynamic program does for all. For very many groups the path is that of
-    `CoarsePaths`. O(tracked sets * groups^2 * blocks * stages) a round.
+    Lagrangian relaxation; the module states L and the bound. Allocations of a bottleneck in [a, T) have J >= L(T) + (M - 1) * a; the
+    interval from `Fluid`'s least T to what `value` allows is halved where this is least, and the least of all is the bound. Prices
+    begin where all devices cost the same for a unit of work, then rise on devices used more than once and fall on idle ones
+    (subgradient steps of Polyak's length, scaled by speed). O(tracked sets * groups^2 * blocks * stages) a round.
 
     References
     ----------
+    Polyak, "Minimization of unsmooth functionals", USSR Computational Mathematics and Mathematical Physics 9 (1969) 14-29;
     Fisher, "The Lagrangian relaxation method for solving integer programming problems", Management Science 27 (1981) 1-18;
     Righini, Salani, "New dynamic programming algorithms for the resource constrained elementary shortest path problem", Networks 51
     (2008) 155-170, track nodes one by one in the same way.
@@ -77,6 +76,7 @@ def dual_bound(
     weight, fluid, loose = problem.microbatches - 1, Fluid(problem), fluid_bound(problem, stages)
     relaxed = _relaxed(problem, fluid, stages)
     rounds = relaxed.rounds if rounds is None else min(rounds, relaxed.rounds)
+    # J >= W + (M - 1) T, W the seconds of all blocks on the groups that are fastest at them: with a larger T no J is below `value`
     most_s = (value - float(fluid.work[-1])) / weight if weight else math.inf
     if most_s <= fluid.least_largest_s:
         return min(value, loose)
@@ -88,10 +88,12 @@ def dual_bound(
         bound, number, low, prices = heapq.heappop(waiting)
         if bound >= value:
             return value
+        # of an interval [a, T): the ratio T / a says how much (M - 1) * a understates the bottleneck, so it is halved by ratio
         middle = math.sqrt(low * prices.limit_s) if weight else math.inf
         if prices.begun and middle > low * _RATIO:
             lower = _Prices(relaxed, budget, middle, prices.enough_s, prices)
             heapq.heappush(waiting, (bound, 2 * number + 1, low, lower))
+            # L(T) + (M - 1) * a >= value needs L(T) >= value - (M - 1) * a: the upper half needs less now that its a is larger
             prices.enough_s, low, number = value - weight * middle, middle, 2 * number + 2
         bound = max(bound, prices.raised() + weight * low)
         heapq.heappush(waiting, (bound, number, low, prices))
@@ -231,10 +233,12 @@ class _Prices:
             self.prices, self.length, self.waited = self.kept, 0.5, 0
 
     def _evaluate(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
+        # L = least of {sum + sum_d lambda_d x_d} - sum_d lambda_d; a group's stage costs the prices of all its devices
         # the path's sum includes the prices, enough_s does not
         sum_s, groups, work = self.path(self.relaxed.members @ prices, self.enough_s + float(prices.sum()))
         total, used = sum_s - float(prices.sum()), self.relaxed.members[groups].sum(axis=0)
         self.budget.spend(work)
+        # how much x_d <= 1 was broken lately; only _track reads it
         self.excess = 0.9 * self.excess + np.maximum(used - 1.0, 0.0)
         self.waited += 1
         if total > self.best:
@@ -246,8 +250,10 @@ class _Prices:
         if self.waited > _HASTE:
             self.prices, self.length, self.waited = self.kept, self.length / 2, 0
             return
+        # x_d - 1 is a slope of L along lambda_d (L is concave: a supergradient); a price of 0 cannot fall: it must not count in the length
         # in coordinates lambda_d / rate_d: hence a factor rate here and another one in the new prices
         step = np.where((self.prices > 0) | (used > 1), used - 1.0, 0.0) * self.relaxed.rate
         if step.any() and math.isfinite(total):
+            # Polyak's length (target - L) / |slope|^2 with the target enough_s, which L need not reach: hence `length`, halved in time
             far = self.length * (self.enough_s - total) / float(step @ step)
             self.prices = np.maximum(self.prices + far * step * self.relaxed.rate, 0.0)

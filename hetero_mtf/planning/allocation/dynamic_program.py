@@ -120,12 +120,14 @@ class ChainStates:
             free = np.flatnonzero((here.masks & mask) == 0)
             if not len(free):
                 continue
+            # min over h of c(g, h, j) + V_n(D, h, j): the states of one set D are neighbours, as the masks are in order
             used = here.masks[free]
             starts = np.flatnonzero(np.concatenate([[True], used[1:] != used[:-1]]))
             behind = np.minimum.reduceat(here.sums[free] + self.sent[group, here.groups[free]], starts, axis=0)
             prefix_s = self.problem.prefix_s[group]
             masks.append(used[starts] | mask)
             groups.append(np.full(len(starts), group))
+            # t(g, i, j) is a difference of prefix sums: P(g, j) enters the minimum over j, P(g, i) does not depend on it
             sums.append(windows[group](behind + prefix_s) - (prefix_s - self.price[group]))
         if not masks:
             return _Round(np.zeros(0, int), np.zeros(0, int), np.zeros((0, self.problem.blocks + 1)))
@@ -135,6 +137,7 @@ class ChainStates:
 
     def _pruned(self, states: _Round, dominance: np.ndarray | None) -> _Round:
         """Return the states that can still lead to a sum below the value asked for."""
+        # the blocks before i take at least what `Fluid` says for the devices that D leaves; a state whose sum with that is too much ends
         unlike, place = np.unique(states.masks, return_inverse=True)
         least = self.fluid.least_before_s(unlike, self.limit_s)
         sums = np.where(states.sums + least[place] < self.below, states.sums, np.inf)

@@ -67,6 +67,10 @@ def any_allocation(problem: ChainProblem, stages: int | None = None) -> Allocati
     Parameters
     ----------
     stages : number of stages; None for any.
+
+    Notes
+    -----
+    Exact: F of an infinite T, one dynamic program of `exact_allocation`.
     """
     solution = ChainStates(problem, Fluid(problem), math.inf).solve(stages, math.inf)
     return None if solution is None else solution.answer

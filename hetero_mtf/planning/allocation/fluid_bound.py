@@ -39,12 +39,14 @@ class Fluid:
     """
 
     def __init__(self, problem: ChainProblem) -> None:
+        # w_i; with it r_g = min_i seconds[g, i] / w_i, at least 1, over the blocks with w_i > 0
         fastest = problem.seconds.min(axis=0)
         self.work = np.concatenate([[0.0], np.cumsum(fastest)])
         counted = fastest > 0
         ratios = (problem.seconds[:, counted] / fastest[counted]).min(axis=1, initial=np.inf)
         ratios = np.where(np.isfinite(ratios), ratios, 1.0)
         price, rate = np.full(problem.devices, np.inf), np.zeros(problem.devices)
+        # of several groups a device has the least price and the largest rate, though of different groups: that keeps it a bound
         for group, ratio in zip(problem.groups, ratios):
             members = list(group)
             price[members] = np.minimum(price[members], ratio)
@@ -71,6 +73,7 @@ class Fluid:
         if math.isinf(limit_s):
             cheapest = np.where((masks[:, None] >> self.order) & 1, np.inf, self.price).min(axis=1, initial=np.inf)
             return least_s + np.where(left > 0, cheapest[:, None] * np.where(left > 0, left, 1.0), 0.0)
+        # a continuous knapsack: E(T) is reached by filling the devices up to r_d T each, the cheapest first
         for device, price, rate in zip(self.order, self.price, self.rate):
             most = np.where((masks >> device) & 1, 0.0, rate * limit_s)[:, None]
             done = np.minimum(left, most)
@@ -98,11 +101,13 @@ def fluid_bound(problem: ChainProblem, stages: int | None = None) -> float:
     by_rate = np.cumsum(fluid.group_rate)
     if problem.objective == LARGEST_LOAD:
         return max(float(fluid.least_largest_s), 0.0 if stages is None else work / float(by_rate[stages - 1]))
+    # C(n): the n - 1 boundaries of n stages differ, so the n - 1 least transfers take no longer than theirs
     sent = np.concatenate([[0.0], np.cumsum(np.sort(fluid.sent_s[1:-1]))])
     kinks = np.concatenate([work / np.cumsum(fluid.rate), work / by_rate, [fluid.least_largest_s]])
     best = math.inf
     for limit_s in np.unique(kinks[kinks >= fluid.least_largest_s]):
         needed = int(np.searchsorted(by_rate * limit_s, work * (1 - 1e-9))) + 1 if stages is None else stages
+        # y_d, devices in order of price: what the first of them can do in T, up to W, less what those before it do
         done = np.diff(np.minimum(np.concatenate([[0.0], np.cumsum(fluid.rate)]) * limit_s, work))
         best = min(best, float((fluid.price * done).sum() + weight * limit_s + sent[min(needed - 1, len(sent) - 1)]))
     return best

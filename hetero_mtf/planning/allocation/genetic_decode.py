@@ -45,6 +45,7 @@ def drawn_sequences(evaluation: Evaluation, genomes: Genomes, rng: np.random.Gen
     inserted = (rng.random(rows) * (spare + 1)).astype(int)
     drawn = rng.permuted(np.broadcast_to(place, order.shape), axis=1).astype(float)
     drawn[place < counts[:, None]] = np.inf
+    # the unused groups in a random order, those in use behind them: the first `inserted` of it are taken
     nth = np.argsort(np.argsort(drawn, axis=1), axis=1)
     taken = (nth < inserted[:, None]) & (place >= counts[:, None])
     taken &= evaluation.apart(order, place < counts[:, None], taken)
@@ -98,12 +99,24 @@ def decoded(evaluation: Evaluation, genomes: Genomes, sequences: Sequences, limi
 class _Table:
     """The dynamic program.
 
+    With a a place of an order, g its group, i < j blocks, B their number, P(g, i) the prefix sums of g, so that a stage takes
+    P(g, j) - P(g, i), and c(g, h, j) the transfers between g and h at boundary j, all in seconds,
+
+        E(a, B) = 0,    E(a, j) = min over the later places b of  c(g, h, j) + V(b, j),    h the group of b
+        V(a, i) = min_{i < j <= R(a, i)} { E(a, j) + P(g, j) } - P(g, i)
+
+    with R the last end by T and memory, and c <= T. Where transfers count as load of a group, w being 1 for it and else 0,
+
+        E(a, j) = min over b of  w_g c(g, h, j),    of those with  w_h c(g, h, j) + V(b, j) <= T
+
+    as in `largest_load`: what a stage receives enters the limit, what it sends enters its own load.
+
     Attributes
     ----------
-    reach : (rows, places, blocks + 1) last end of a stage from each block on.
-    entered : (rows, places, blocks + 1) least seconds behind a stage that ends at each block.
-    behind : (rows, places, blocks + 1) least seconds of a stage from each block on and all behind it; where transfers count as load, of
-        that stage and the transfer behind it.
+    reach : (rows, places, blocks + 1) R: last end of a stage from each block on.
+    entered : (rows, places, blocks + 1) E: least seconds behind a stage that ends at each block.
+    behind : (rows, places, blocks + 1) V: least seconds of a stage from each block on and all behind it; where transfers count as load,
+        of that stage and the transfer behind it.
     """
 
     def __init__(self, evaluation: Evaluation, sequences: Sequences, limit_s: np.ndarray) -> None:
@@ -153,6 +166,7 @@ class _Table:
         Where there is no stage the group is the number of groups and the block the number of blocks.
         """
         rows, width = len(self.counts), self.evaluation.width
+        # as between two stages, so many groups may be left out before the first one
         first = self.behind[:, : self.skipped + 1, 0]
         at = first.argmin(axis=1)
         reached = np.isfinite(first[np.arange(rows), at])
@@ -192,17 +206,23 @@ class _Table:
 def _window_minimum(values: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return (rows, places) array: at place i of a row the least of values i + 1 up to and with its end there; infinite for none.
 
-    Two runs of 2^k values that overlap make up any run.
+    Two runs of 2^k values that overlap make up any run: with 2^k <= n < 2^(k+1) values, that of its begin and that of its end.
+
+    References
+    ----------
+    Bender, Farach-Colton, "The LCA problem revisited", LATIN 2000, LNCS 1776, 88-94.
     """
     rows, places = values.shape
     begins = np.arange(1, places + 1)
     lengths = last - begins + 1
+    # frexp gives n = m 2^e with 1/2 <= m < 1, so k = e - 1 exactly, which a rounded logarithm would not
     levels = np.frexp(np.maximum(lengths, 1))[1] - 1
     table = [values]
     for level in range(int(levels.max())):
         least = table[-1].copy()
         np.minimum(least[:, : -(1 << level)], table[-1][:, 1 << level :], out=least[:, : -(1 << level)])
         table.append(least)
+    # flat index of (k, row, place): one look-up for all, each at a level of its own
     stacked = np.stack(table).ravel()
     base = (levels * rows + np.arange(rows)[:, None]) * places
     left = base + np.minimum(begins, places - 1)

@@ -30,7 +30,7 @@ class Evolution:
     islands : number of islands.
     kept : population size of an island: allocations that survive to the next generation.
     children : children of an island in each generation.
-    migration : generations between migrations, in which the best of each island replaces the worst of the one before it.
+    migration : generations between migrations, in which the best of each island replaces the last of the next one, in a ring.
     patience : generations without a better allocation after which an island, other than that of the best, is restarted.
     crossing, refilling : fractions of the children that have two parents; whose stages are refilled.
     decoding : mean number of children of a generation whose order of groups is decoded into its best partition.
@@ -49,7 +49,13 @@ class Evolution:
 
 
 class IslandModel:
-    """The populations of all islands, and their evolution by generations."""
+    """The populations of all islands, and their evolution by generations.
+
+    Parameters
+    ----------
+    stages : number of stages; None for any.
+    seed : of all random numbers.
+    """
 
     def __init__(self, problem: ChainProblem, stages: int | None, evolution: Evolution, seed: int, state: Any = None) -> None:
         self.problem, self.evolution = problem, evolution
@@ -156,6 +162,7 @@ class IslandModel:
     def _migrate(self) -> None:
         e = self.evolution
         firsts = np.arange(e.islands) * e.kept
+        # sorted by `_select`: the first of an island is its best, the last its worst, or one that is as good as another
         lasts = np.roll(firsts + e.kept - 1, -1)
         for array in (self.score, self.largest_s, self.genomes.order, self.genomes.starts):
             array[lasts] = array[firsts]

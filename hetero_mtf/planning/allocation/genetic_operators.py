@@ -24,7 +24,8 @@ def crossover(first: Genomes, second: Genomes, blocks: int, rng: np.random.Gener
 
     Notes
     -----
-    The groups are those of the first parent's stages, then the others in the order of the second: no group is there twice.
+    The groups are those of the first parent's stages, then the others in the order of the second: no group is there twice. O(rows *
+    groups * log(groups)).
     """
     (rows, groups), width = first.order.shape, first.starts.shape[1]
     border = 1 + (rng.random((rows, 1)) * (blocks - 1)).astype(int)
@@ -41,7 +42,10 @@ def crossover(first: Genomes, second: Genomes, blocks: int, rng: np.random.Gener
 
 
 class Mutation:
-    """Mutations of allocations, in place.
+    """Mutations of allocations.
+
+    Each of them takes valid genomes of its own, one allocation a row, changes their arrays, and returns the mutated ones, which may have
+    empty stages, exceed memory or share devices until `Evaluation.valid` and `Evaluation.repaired`.
 
     Parameters
     ----------

@@ -27,7 +27,12 @@ class Genomes(NamedTuple):
     starts: np.ndarray
 
     def rows(self, which: np.ndarray) -> Genomes:
-        """Return some of them, copied."""
+        """Return some of them, copied.
+
+        Parameters
+        ----------
+        which : (chosen rows,) array of int, or (rows,) array of bool.
+        """
         return Genomes(self.order[which], self.starts[which])
 
 
@@ -122,7 +127,7 @@ class Evaluation:
         return loads
 
     def broken(self, genomes: Genomes) -> np.ndarray:
-        """Return the (rows,) blocks that do not fit, and for each stage that is missing all blocks."""
+        """Return the (rows,) blocks that do not fit, and for each stage that is missing or too many as many as the chain has."""
         counts = (genomes.starts < self.blocks).sum(axis=1)
         broken = np.zeros(len(counts), int) if self.stages is None else np.abs(counts - self.stages) * self.blocks
         if self.bound:
@@ -245,13 +250,18 @@ class Evaluation:
         return apart
 
     def allocation(self, genomes: Genomes, row: int) -> Allocation:
-        """Return one of them as an allocation."""
+        """Return one of them as an allocation.
+
+        Parameters
+        ----------
+        row : which.
+        """
         starts = genomes.starts[row]
         count = int((starts < self.blocks).sum())
         return Allocation(tuple(starts[:count].tolist()), tuple(genomes.order[row, :count].tolist()))
 
     def genome(self, allocation: Allocation) -> tuple[list[int], list[int]]:
-        """Return the order and starts of an allocation."""
+        """Return (groups,) order and (most stages,) starts of an allocation, unused groups behind by their index."""
         rest = [g for g in range(len(self.problem.groups)) if g not in allocation.groups]
         return [*allocation.groups, *rest], [*allocation.boundaries, *[self.blocks] * (self.width - len(allocation.boundaries))]
 

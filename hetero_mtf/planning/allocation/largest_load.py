@@ -166,6 +166,7 @@ class _LoadStates:
         loads = np.where(self.windows.reach(1) == self.problem.blocks, prefix_s[:, -1:] - prefix_s, np.inf)
         loads[:, -1] = np.inf
         order = np.argsort(self.masks, kind="stable")
+        # of two groups that are exactly alike the later one is in use only with the earlier one behind it: so it is never the last
         order = order[self.twins[order] < 0]
         return self._alive(_Round(self.masks[order], order, loads[order]))
 

@@ -37,6 +37,10 @@ def equal_partition(problem: ChainProblem, stages: int | None = None) -> Allocat
     PlanError
         If there cannot be so many stages.
 
+    Notes
+    -----
+    Heuristic: a yardstick that knows no seconds. O(groups).
+
     Examples
     --------
     >>> links = np.zeros((2, 2))
@@ -63,8 +67,9 @@ def proportional_partition(problem: ChainProblem, stages: int | None = None) -> 
 
     Notes
     -----
-    A group's speed is one over its seconds for the whole chain; a block's work is the part of a group's seconds that it takes, the
-    mean over all groups. Each boundary is where the work before it is nearest to its part. Memory is not checked.
+    Heuristic, O(groups * blocks). A group's speed is one over its seconds for the whole chain; a block's work is the part of a group's
+    seconds that it takes, the mean over all groups. Each boundary is where the work before it is nearest to its part. Memory is not
+    checked.
     """
     groups = groups_in_order(problem, stages)
     speeds = 1.0 / np.maximum(problem.prefix_s[:, -1], 1e-300)
@@ -81,6 +86,7 @@ def proportional_starts(problem: ChainProblem, shares: np.ndarray) -> np.ndarray
     work = (problem.prefix_s / np.maximum(problem.prefix_s[:, -1:], 1e-300)).mean(axis=0)
     parts = np.cumsum(shares, axis=1) / shares.sum(axis=1, keepdims=True)
     before = np.concatenate([np.zeros((len(shares), 1)), parts[:, :-1]], axis=1)
+    # nearest to a part is the first boundary i for which the midpoint of work[i] and work[i + 1] is not below it
     starts = np.searchsorted((work[1:] + work[:-1]) / 2, before)
     starts[:, 0] = 0
     return spaced(starts, problem.blocks)
@@ -95,6 +101,7 @@ def spaced(starts: np.ndarray, blocks: int) -> np.ndarray:
     blocks : blocks of the chain, at least as many as stages.
     """
     places = np.arange(starts.shape[1])
+    # numbers rise by one at least if number - place never falls: a running maximum of that is the least raise; then room is left behind
     risen = np.maximum.accumulate(starts - places, axis=1) + places
     return np.asarray(np.minimum(risen, blocks - starts.shape[1] + places))
 

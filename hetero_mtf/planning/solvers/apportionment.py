@@ -227,7 +227,12 @@ def largest_remainder(units: int, shares: Sequence[float]) -> Apportionment:
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """Raise `PlanError` unless the shares are finite, none negative and one positive."""
+    """Raise `PlanError` unless the shares are finite, none negative and one positive.
+
+    Parameters
+    ----------
+    shares : (devices,) relative shares.
+    """
     listed = ", ".join(f"{share:g}" for share in shares)
     if any(not math.isfinite(share) or share < 0 for share in shares):
         raise PlanError(f"shares are [{listed}], each must be a finite number of zero or more", "correct them")

@@ -5,6 +5,9 @@ With terms a_k(x) of a feasible x and a weight w >= 0:
     min_x sum_k a_k(x) + w * max_k a_k(x)  =  min_T F(T) + w * T,    F(T) = min_x { sum_k a_k(x) : a_k(x) <= T for all k }
 
 over the values T that a term can have. F is a staircase that never rises; the caller solves it for one T at a time.
+
+Why the two are equal: an x with the largest term t is allowed at T = t, so the right side is at most its value; and the x of F(T) has no
+term above T, so its value is at most F(T) + w * T. Terms must not be negative.
 """
 
 from __future__ import annotations
@@ -76,10 +79,8 @@ def minimise(
 
     Notes
     -----
-    With F(T) the least sum of terms up to T, all answers with a largest term in [a, b) have a value of at least F(b) + weight * a.
-    The interval for which that is least comes first: it is solved at the middle of its terms, an answer of largest term t leaves
-    [a, t) and (middle, b), none leaves (middle, b), and what cannot be below the best value falls away. Exact to 1e-9 of the value.
-    The solver is called about log2(terms) times for each step of the staircase F that could matter.
+    All answers with a largest term in [a, b) have a value of at least F(b) + weight * a; the interval for which that is least comes
+    first. Exact to 1e-9 of the value. About log2(terms) calls of the solver for each step of the staircase F that could matter.
 
     Examples
     --------
@@ -92,18 +93,19 @@ def minimise(
     ('b', 'a')
     """
     value, answer, solved = known, None, 0
-    waiting = [(weight * float(terms[0]), 0, len(terms), 0.0)]  # (bound, first and last but one term, least sum)
+    waiting = [(weight * float(terms[0]), 0, len(terms), 0.0)]  # (bound, first term, the one behind the last, lower bound of F there)
     while waiting:
         bound, first, end, total = heapq.heappop(waiting)
         if bound >= value * CLOSED:
             return LeastValue(value, min(bound, value), answer, solved)
         if out_of_time():
             return LeastValue(value, bound, answer, solved)
+        # a term T with F + weight * T >= value cannot improve: from there on the interval is left out
         if weight and value < math.inf:
             end = min(end, int(np.searchsorted(terms, (value - total) / weight)))
         if end <= first:
             continue
-        at = end - 1 if total == 0.0 else (first + end - 1) // 2
+        at = end - 1 if total == 0.0 else (first + end - 1) // 2  # F at the last term bounds F in the whole interval: that comes first
         solution = solve(float(terms[at]), value - weight * float(terms[first]))
         solved += 1
         if at + 1 < end:
@@ -112,6 +114,7 @@ def minimise(
             continue
         if solution.total + weight * solution.largest < value:
             value, answer = solution.total + weight * solution.largest, solution.answer
+        # a term in [t, terms[at]] has F of terms[at] and weighs t or more: no better than this answer, so terms below t are left
         until = min(at, int(np.searchsorted(terms, solution.largest * BELOW)))
         if until > first:
             heapq.heappush(waiting, (solution.total + weight * float(terms[first]), first, until, solution.total))

@@ -29,6 +29,11 @@ class Bounds:
     def of(cls, devices: int, units: int, lower: Sequence[int] | None, upper: Sequence[int] | None, multiple: int) -> Bounds:
         """Return the bounds as `minimise_maximum` is given them, moved inwards to multiples.
 
+        Parameters
+        ----------
+        devices : number of devices.
+        units, lower, upper, multiple : as for `minimise_maximum`.
+
         Raises
         ------
         PlanError
@@ -50,6 +55,10 @@ class Bounds:
 
     def reaching(self, units: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Return the (least, most) sizes of every choice of the device with the remainder that can sum to `units`.
+
+        Parameters
+        ----------
+        units : units of the dimension.
 
         Raises
         ------

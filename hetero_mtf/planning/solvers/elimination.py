@@ -45,7 +45,6 @@ class SumMinimum:
 def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> SumMinimum:
     """Return the values that minimise the sum of all factors.
 
-
     Parameters
     ----------
     domains : (variables,) number of values of each variable, at least 1.
@@ -77,6 +76,8 @@ def minimise_sum(domains: Sequence[int], factors: Sequence[Factor]) -> SumMinimu
         for variable in factor.scope:
             buckets[variable][factor_id] = factor
     best: list[tuple[int, tuple[int, ...], np.ndarray]] = []
+    # with N the variables that share a factor with v: min over v of the sum of v's factors is a factor over N, and takes their place;
+    # x_v* over N is kept, as the best v is known only once those of N are. Afterwards no factor has v, so at the end none is left
     for variable in order:
         joined = _joined(variable, domains[variable], list(buckets[variable].values()))
         for number, factor in list(buckets[variable].items()):
@@ -154,6 +155,7 @@ def _joined(variable: int, values: int, factors: Sequence[Factor]) -> Factor:
 
 
 def _read_off(variables: int, best: Sequence[tuple[int, tuple[int, ...], np.ndarray]]) -> tuple[int, ...]:
+    # last eliminated first: the neighbours that a table of best values is over were eliminated later, so they are chosen already
     chosen = [0] * variables
     for variable, scope, values in reversed(best):
         chosen[variable] = int(values[tuple(chosen[other] for other in scope)])

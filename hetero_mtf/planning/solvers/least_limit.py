@@ -1,6 +1,8 @@
 """The least limit for which there is an answer, from a solver that says for one limit whether there is one.
 
 min { v(x) : x feasible },    solve(T) an x with v(x) <= T, or None if there is none.
+
+Two numbers enclose the least value at all times: `bound`, a limit without an answer, and `value`, that of the best answer.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ def least_limit(
         limit = (bound + value) / 2
         if solved == 0:
             limit = least
+        # no middle yet: the rises grow by a factor, so that a least value far above `least` takes few calls
         elif math.isinf(value):
             limit = least * (1 + rise) if least > 0 and rise < _MOST else math.inf
             rise = _FASTER * rise

@@ -20,6 +20,7 @@ class WindowMinimum:
         lengths, size = last - begins + 1, 1
         self._levels: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
         while size <= lengths.max(initial=0):
+            # runs of size <= n < 2 size: the first `size` values of each and its last `size` values overlap and leave nothing out
             here = np.flatnonzero((lengths >= size) & (lengths < 2 * size))
             self._levels.append((size, here, begins[here], last[here] - size + 1))
             size *= 2
@@ -46,6 +47,10 @@ def window_minimum(values: np.ndarray, last: np.ndarray) -> np.ndarray:
     -----
     From the least of runs of 1, 2, 4, ... values: two of them that overlap make up any run. O(rows * places * log(places)).
 
+    References
+    ----------
+    Bender, Farach-Colton, "The LCA problem revisited", LATIN 2000, LNCS 1776, 88-94.
+
     Examples
     --------
     >>> window_minimum(np.array([[4.0, 2.0, 3.0, 1.0]]), np.array([2, 3, 2, 3]))
@@ -61,6 +66,10 @@ def time_reach(times_s: np.ndarray, limit_s: float) -> np.ndarray:
     ----------
     times_s : (rows, places) array of float, rising along each row, seconds.
     limit_s : seconds; what rounding adds to them counts as nothing.
+
+    Notes
+    -----
+    A binary search for each place; O(rows * places * log(places)).
 
     Examples
     --------

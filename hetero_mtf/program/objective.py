@@ -1,4 +1,7 @@
-"""Objective: the loss of each output, with its weight and name."""
+"""Objective: the loss of each output, with its weight and name.
+
+A step minimises the sum of weight * loss over the outputs, plus the losses that layers and regularizers add.
+"""
 
 from __future__ import annotations
 

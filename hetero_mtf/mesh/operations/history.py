@@ -2,6 +2,9 @@
 
 A history is a queue of fixed length on every processor: each step takes the oldest tensor out and puts its own in, after all reads of
 the step. Queues hold tensors by reference (TensorFlow's staging areas), so nothing is copied.
+
+With z_t what step t writes and n the length, a queue holds z_{t-n}, ..., z_{t-1} before step t, the oldest at place 0; zeros stand for
+steps before the first. So z_{t-a}, of age a, is at place n - a while step t reads, 1 <= a <= n; after the write it is at place n - a - 1.
 """
 
 from __future__ import annotations

@@ -116,7 +116,8 @@ def solve_within_memory(cost: LayoutCost, time_limit_s: float, known: Iterable[S
     First by prices (`solve_priced`) where the network is not too entangled for tables; what they find counts if it is within a
     hundredth of their bound, which holds for all plans that use these devices. Else the integer program has the second half of the
     time (`solve_milp`), unless there are more than a hundred layers and prices found nothing; the better of both counts, with its own
-    bound: that of the integer program holds for plans which leave the bytes that it reserves (`_within_by_milp`).
+    bound: that of the integer program holds for plans which leave the bytes that it reserves (`_within_by_milp`). Heuristic, with a bound;
+    the time limit is its cost.
     """
     costs, space = cost.costs, cost.space
     reserved = beside_bytes(costs, space)

@@ -77,7 +77,12 @@ class Space:
         return LayerLayout(layer, name, state.layout, state.sizes, axis, state.samples, batch_axis)
 
     def layouts(self, graph: LayerGraph, states: Sequence[LayoutState]) -> tuple[LayerLayout, ...]:
-        """Return the layouts of states, one a layer."""
+        """Return the (layers,) layouts of states.
+
+        Parameters
+        ----------
+        states : (layers,) the state of each layer.
+        """
         return tuple(self.entry(index, layer.name, state) for index, (layer, state) in enumerate(zip(graph.layers, states)))
 
 

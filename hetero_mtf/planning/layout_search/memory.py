@@ -32,7 +32,7 @@ class Pool:
 
 
 class LayoutMemory:
-    """Bytes of the states of a space.
+    """Bytes of the states of a space. In all methods `index` is the index of a layer, and a pool one of `pools`.
 
     Parameters
     ----------

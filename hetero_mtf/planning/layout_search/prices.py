@@ -114,6 +114,7 @@ class _PriceSearch:
     def try_prices(self, prices: np.ndarray) -> np.ndarray:
         """Minimise over the states at some prices; return the part of each pool that the minimum lacks."""
         least = self._least(prices)
+        # L(w) = min_x {J + sum_p w_p k_p / f_p} - sum_p w_p: a price is for all free bytes of a pool, so f_p counts as 1
         reached = least.value - float(prices.sum())
         if reached > self.bound:
             self.bound, self.best = reached, prices
@@ -151,6 +152,8 @@ class _PriceSearch:
             self.consider(least.choice)
             if least.value > 1 + 1e-9:
                 return True
+            # max v over w >= 0, sum_p w_p = 1: v <= sum_p w_p over_p(x) for the x so far; over_p = k_p / f_p - 1. Prices are scaled to
+            # the sum 1, as without J only their ratios matter; no v above 0 is left: then no prices prove that nothing fits
             rows = np.column_stack([-np.array(planes), np.ones(len(planes))])
             total_row, goal = np.append(np.ones(count), 0.0)[None], np.append(np.zeros(count), -1.0)
             bounds = [(0, None)] * count + [(None, None)]
@@ -169,6 +172,7 @@ class _PriceSearch:
                 break
             before = self.bound
             self.try_prices(prices)
+            # far from the best prices the planes are high where nothing was tried: a box that did not help is too wide
             wide *= 2.0 if self.bound > before else 0.5
 
     def fit(self) -> None:
@@ -182,6 +186,7 @@ class _PriceSearch:
 
     def _highest(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the prices within a box at which the least of the known planes is largest, and this value."""
+        # max v over low <= w <= high: v <= J(x) + sum_p w_p over_p(x) for the x so far, the upper bound of L that Kelley's method takes
         values, slopes = np.array([value for value, _ in self.planes]), np.array([slope for _, slope in self.planes])
         rows = np.column_stack([-slopes, np.ones(len(values))])
         goal = np.append(np.zeros(len(low)), -1.0)

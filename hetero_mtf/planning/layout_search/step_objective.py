@@ -33,7 +33,11 @@ _UNSPLIT = 0  # number of the layout in which nothing is split
 
 
 class LayoutCost:
-    """The terms of J for one space; `layout_program` defines J."""
+    """The terms of J for one space; `layout_program` defines J.
+
+    `index` is the index of a layer in the network; `held` and `wanted` are numbers of tensor layouts, as `tensor_layout` takes them.
+    All results are seconds where nothing else is said.
+    """
 
     def __init__(self, costs: Costs, space: Space) -> None:
         self.costs, self.space, self.graph = costs, space, costs.graph
@@ -140,7 +144,12 @@ class LayoutCost:
         return self._number(TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis))
 
     def tensor_layout(self, number: int) -> TensorLayout:
-        """Return the layout with a number."""
+        """Return the layout with a number.
+
+        Parameters
+        ----------
+        number : as `held`, `wanted` and `left_as` return it.
+        """
         return self._by_number[number]
 
     def reshard_s(self, index: int, held: int, wanted: int) -> _Line:
@@ -241,6 +250,8 @@ class LayoutCost:
         states, readers = self.space.states[index], self.graph.readers[index]
         shape = (len(states), *(len(self.space.states[reader]) for reader in readers))
         total = np.zeros(shape)
+        # infinite where states are not compatible; then the three lines of sent_l: a layout is charged once, however many readers need it,
+        # so the terms are taken by layout, and not by reader, of which each would be charged
         by_reader = [self.space.states[reader] for reader in readers]
         for at, theirs in enumerate(by_reader):
             legal = np.array([[self.goes_with(index, state, other) for other in theirs] for state in states])
@@ -272,8 +283,9 @@ class LayoutCost:
 
     def _own_s(self, index: int, state: LayoutState) -> float:
         seconds = self._passes_s(index, state)
-        if state.layout == "row":
+        if state.layout == "row":  # forward only: the gradient of a sum goes to every part as it is
             seconds += self.sum_s(index, self.held(state))
+        # forward the scores, and if the layer needs a gradient those of the scores backward
         if state.layout == "split" and (score_bytes := self.costs.memory.score_bytes[index]):
             seconds += (1 + self.costs.trains_before[index]) * self.reduce_s(score_bytes, self.left_as(self.held(state)))
         return seconds + self._batch_s(index, state) + self._gathers_s(index, state)
@@ -287,6 +299,7 @@ class LayoutCost:
         if takes_statistics(layer):
             statistics = 2 * layer.units * self.graph.item_bytes
             seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
+        # every bucket is handed to each of the p - 1 others; the part h of it all that computing hides is not charged
         messages_s = (len(self.devices) - 1) * self.costs.message_s * self.costs.messages(index, self._bucket_bytes)
         gradients_s = messages_s + self._gradient_s_per_byte * self._trained_bytes((index,))
         return seconds + (1 - self.costs.hidden) * gradients_s
@@ -295,6 +308,7 @@ class LayoutCost:
         """Return the seconds of gathering a split layer's weights and their gradients, for an optimizer that updates full variables."""
         full_bytes = self.costs.gathered_bytes[index]
         moves = weight_gathers(self.space.entry(index, "", state)) if full_bytes else ()
+        # 2: the weights, and their gradients; the groups gather at the same time, so the slowest of them counts
         return 2 * math.fsum(max(ring.reshard_s(move, full_bytes) for ring in self._filter_rings()) for move in moves)
 
     def _filter_rings(self) -> Sequence[Ring]:
@@ -334,6 +348,7 @@ class LayoutCost:
 
     def _rate(self) -> float:
         """Return the seconds a byte of one all-reduce of all gradients."""
+        # the latency of one all-reduce over all bytes: then each layer's part depends on its own state only, and J stays a sum over layers
         full_bytes = self._trained_bytes(range(len(self.graph.layers)))
         return self.ring.all_reduce_s(full_bytes) / full_bytes if full_bytes else 0.0
 

@@ -115,12 +115,13 @@ class GridCost(LayoutCost):
         super().__init__(costs, space)
 
     def reshard_s(self, index: int, held: int, wanted: int) -> tuple[float, float]:
-        """Return the seconds of resharding an output and of resharding its gradient back, as `LayoutCost`."""
+        """Return the seconds of resharding an output and of resharding its gradient back; parameters as in `LayoutCost`."""
         full_bytes, trains = self.output_bytes(index), self.costs.trains_before[index]
         key = full_bytes, held, wanted
         if key not in self._reshard_s:
             path = reshardings(self.tensor_layout(held), self.tensor_layout(wanted)) if held != wanted else []
             forward_s, backward_s = 0.0, 0.0
+            # steps follow each other and add up; the groups of a step work at the same time: max_g collective_g(q_g n)
             for resharding in path:
                 parts = self._groups_of(resharding.tensor_layout, resharding.axis)
                 groups = [(ring, part * full_bytes) for part, rings in parts for ring in rings]
@@ -131,7 +132,7 @@ class GridCost(LayoutCost):
         return forward_s, backward_s if trains else 0.0
 
     def reduce_s(self, full_bytes: float, tensor_layout: int) -> float:
-        """Return the seconds of an all-reduce of a tensor along the rows, as `LayoutCost`."""
+        """Return the seconds of an all-reduce of a tensor along the rows; parameters as in `LayoutCost`."""
         if (full_bytes, tensor_layout) not in self._reduce_s:
             held = self._groups_of(self.tensor_layout(tensor_layout), FILTER_AXIS)
             self._reduce_s[full_bytes, tensor_layout] = max(ring.all_reduce_s(part * full_bytes) for part, rings in held for ring in rings)

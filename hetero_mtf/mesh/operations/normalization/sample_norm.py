@@ -57,6 +57,7 @@ def layer_statistics(x: Tensor, count: int, parts: Any) -> Tensor:
         return tf.stack([mean, spread / total])
 
     def backward(_: Processor, value: tf.Tensor, both: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        # d mean / dx = 1 / n and d variance / dx = 2 (x - mean) / n: what the variance owes to the mean is 0, as sum (x - mean) = 0
         mean, dmean, dvariance = (tf.reshape(each, [*each.shape, *(1 for _ in axes)]) for each in (both[0], dy[0], dy[1]))
         return (dmean + 2.0 * dvariance * (value - mean)) / total
 
@@ -95,6 +96,7 @@ def group_statistics(x: Tensor, groups: int) -> Tensor:
         return tf.repeat(each, size, axis=-1)[..., begin : begin + extent]
 
     def joint(p: Processor, every: tf.Tensor) -> tf.Tensor:
+        # all channels have as many values, so both means over channels are without weights
         means, variances = of_groups(every[0]), of_groups(every[1])
         mean = tf.reduce_mean(means, -1)
         variance = tf.reduce_mean(variances + tf.math.squared_difference(means, mean[..., tf.newaxis]), -1)

@@ -27,7 +27,10 @@ def normalize_split_batch(
 
         mean = sum_i n_i m_i / n,   variance = (sum_i M_i + n_i (m_i - mean)^2) / n,   n = sum_i n_i,
 
-    which avoids cancellation. The backward pass adds up two sums per channel over the processors.
+    which avoids cancellation. The backward pass adds up two sums per channel over the processors: with r = 1 / sqrt(variance + epsilon),
+    the normalised value xhat = (x - mean) r, and sums over all n values of a channel,
+
+        dbeta = sum dy,   dgamma = sum dy xhat,   dx = gamma r (dy - dbeta / n - xhat dgamma / n).
 
     Parameters
     ----------
@@ -39,7 +42,8 @@ def normalize_split_batch(
 
     References
     ----------
-    Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+    Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979; Ioffe, Szegedy, "Batch
+    normalization", ICML 2015, section 3, for the gradients.
     """
     channels = gamma.shape.dims
     rule = _rule(x, gamma, epsilon, samples)
@@ -67,10 +71,11 @@ def normalize_split_batch(
 
 @dataclasses.dataclass(frozen=True)
 class SplitNorm:
-    """A tensor to normalise; parameters as for `normalize_split_batch`, the channels whole.
+    """A tensor to normalise.
 
     Parameters
     ----------
+    x, gamma, beta, epsilon : as for `normalize_split_batch`; the channels whole.
     name : beginning of the names of its TensorFlow operations, before "_forward" or "_backward"; empty for none.
     """
 
@@ -198,6 +203,7 @@ class _Spread:
         self.counts = [float(n * positions) for n in samples]
 
     def own(self, _: Processor, x: tf.Tensor) -> tf.Tensor:
+        # m_i first, then M_i about it: sum x^2 - n m^2 would cancel where the mean is large against the deviations
         mean = tf.reduce_mean(x, self.axes)
         deviation = tf.reduce_sum(tf.math.squared_difference(x, mean), self.axes)
         return tf.stack([mean, deviation])[tf.newaxis]
@@ -206,6 +212,7 @@ class _Spread:
         # a processor without samples sends zeros (see Local); its count of 0 keeps them out
         counts = tf.reshape(tf.constant(self.counts, every.dtype), [-1, *(1 for _ in range(every.shape.rank - 2))])
         means, deviations = every[:, 0], every[:, 1]
+        # for two parts, sum_i n_i (m_i - mean)^2 = (m_a - m_b)^2 n_a n_b / n, the update of Chan et al.; this form is for any number
         mean = tf.reduce_sum(counts * means, 0) / sum(self.counts)
         spread = tf.reduce_sum(deviations + counts * tf.math.squared_difference(means, mean), 0)
         return mean, spread / sum(self.counts)
@@ -229,6 +236,7 @@ class _Spread:
         dgamma: tf.Tensor,
         dbeta: tf.Tensor,
     ) -> tf.Tensor:
+        # mean and variance depend on x: the last two terms of dx are their part, which is why it needs the sums of the whole batch
         inverse = tf.math.rsqrt(variance + self.epsilon)
         count = sum(self.counts)
         return (dy - (x - mean) * (inverse * dgamma / count) - dbeta / count) * (gamma * inverse)

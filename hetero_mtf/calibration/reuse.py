@@ -28,6 +28,7 @@ class MeasurementTarget:
 
     Parameters
     ----------
+    record, graph : the cluster and the network.
     batch : samples of the whole batch.
     optimizer : name of the optimizer.
     versions : version of each program.

@@ -34,7 +34,10 @@ class MeasurementContext:
     Parameters
     ----------
     cluster : live cluster.
+    graph : the network.
     batch : samples of the whole batch.
+    rule : the update of the optimizer.
+    windows : how long each kind of measurement takes.
     """
 
     cluster: Any

@@ -35,7 +35,12 @@ class Batch(NamedTuple):
         return len(self.x[0] if isinstance(self.x, tuple) else self.x)
 
     def taken(self, chosen: Array) -> Batch:
-        """Return the samples of some indices."""
+        """Return the samples of some indices.
+
+        Parameters
+        ----------
+        chosen : (chosen samples,) array of int, or (samples,) array of bool.
+        """
         return Batch(*(each(part, lambda array: array[chosen]) for part in self))
 
 

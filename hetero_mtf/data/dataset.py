@@ -111,16 +111,16 @@ class Dataset(LabelledData):
         return {part: len(x) for part, (x, _) in self._parts.items()}
 
     def training(self, batch_size: int, seed: int = 0) -> ArraySource:
-        """Return batches to train on, as `LabelledData.training`."""
+        """Return batches to train on; parameters as for `LabelledData.training`."""
         return ArraySource(self.x_train, self.y_train, None, batch_size, seed=seed)
 
     def testing(self, batch_size: int, part: str = "test") -> ArraySource:
-        """Return batches of a part, as `LabelledData.testing`."""
+        """Return batches of a part; parameters as for `LabelledData.testing`."""
         x, y = self._parts[part]
         return ArraySource(x, y, None, batch_size, shuffle=False)
 
     def first(self, count: int) -> tuple[Array, Array]:
-        """Return the first samples to train on, as `LabelledData.first`."""
+        """Return the first samples to train on, and their labels; parameters as for `LabelledData.first`."""
         return self.x_train[:count], self.y_train[:count]
 
 

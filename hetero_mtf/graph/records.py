@@ -132,6 +132,12 @@ class LayerGraph:
     layers : the layers, each reading only earlier ones; those that read none are the inputs, in the model's order.
     dtype : "float32" or "float64", of losses, and of variables and activations where a layer's policy says nothing else.
     outputs : (outputs,) indices of the layers whose values the model returns, in its order; empty for the last layer.
+
+    Raises
+    ------
+    HeteroError
+        If a layer reads one that is not before it, shares the variables of one that is not the first call with these variables, or an
+        output is no layer.
     """
 
     layers: tuple[Layer, ...]
@@ -187,7 +193,12 @@ class LayerGraph:
         return tuple(index for index, layer in enumerate(self.layers) if not layer.inputs)
 
     def owner(self, index: int) -> int:
-        """Return the index of the layer that holds the variables of layer `index`: its own, or the one it is shared with."""
+        """Return the index of the layer that holds the variables of a layer: its own, or that of the one it is shared with.
+
+        Parameters
+        ----------
+        index : index of the layer.
+        """
         shared = self.layers[index].shared_with
         return index if shared is None else shared
 

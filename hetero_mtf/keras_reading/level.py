@@ -15,7 +15,14 @@ MODELS = ("Functional", "Model", "Sequential")
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """One output of one call of a layer."""
+    """One output of one call of a layer.
+
+    Parameters
+    ----------
+    layer : its name, unique in its model.
+    call : number of the call, from 0.
+    output : number of the output, from 0.
+    """
 
     layer: str
     call: int

@@ -32,6 +32,9 @@ class LayerKind(abc.ABC):
     defines shapes, variables, costs and the computation. An option in none of the sets is
     refused, so an option that a later Keras adds cannot be ignored by accident.
 
+    In the methods `layer` is a layer of this kind, `attributes` its `Layer.attributes`, `inputs` and `output` the shapes of one sample of
+    each of its inputs and of its output, channels last and the batch left out, and `units` a number of output channels, 1 or more.
+
     Attributes
     ----------
     keras_class : name in `keras.layers`; for a layer of the user's own its registered name, such as "mine>Gain".
@@ -143,7 +146,13 @@ class LayerKind(abc.ABC):
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         """Return the layer's output, composed of the ops of the builder `b` (`hetero_mtf.program.builder.Builder`).
 
-        The inputs have the tensor layout that the layer's layout needs: replicated, or split by its sizes.
+        Parameters
+        ----------
+        inputs : (inputs,) `Value` of each input, in the tensor layout that the layer's layout needs: replicated, or split by its sizes.
+
+        Returns
+        -------
+        `Value` of the output, in the layout that the layer's layout gives.
         """
 
 

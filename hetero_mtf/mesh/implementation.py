@@ -40,6 +40,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     -----
     Two dimensions of one tensor cannot lie on the same mesh axis. Anything that asks for a single
     slice shape of an unequal tensor raises; `processor_shape` returns each processor's.
+
+    In all methods `pnum` is the number of a processor, from 0, last mesh axis fastest; `mesh_axis` and `axis` are the index of a mesh axis,
+    `place` is a place on it, from 0; `shape`, `tensor_shape`, `old_shape` and `new_shape` are `mtf.Shape`s of full tensors; `x` and
+    `old_slices` are laid-out tensors. Those that take a shape raise `LayoutError` where a laid-out dimension has sizes of another sum, or
+    none and is not divisible, or, if slices are made, two dimensions lie on one mesh axis.
     """
 
     def __init__(
@@ -90,7 +95,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return self._axis_of.get(name)
 
     def sizes_of(self, dimension: Any) -> tuple[int, ...]:
-        """Return the units of each processor along the mesh axis of a laid-out dimension.
+        """Return the units of each processor along the mesh axis of a laid-out `dimension`, an `mtf.Dimension`.
 
         Raises
         ------
@@ -110,9 +115,17 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return sizes[dimension.size]
 
     def tensor_dimension_to_mesh_axis(self, tensor_dimension: Any) -> int | None:
+        """Return the mesh axis that `tensor_dimension`, an `mtf.Dimension`, lies on, None if it is whole."""
         return self._axis_of.get(tensor_dimension.name)
 
     def tensor_layout(self, arg: Any) -> Any:
+        """Return the `mtf.TensorLayout` of `arg`, an `mtf.Tensor` or `mtf.Shape`.
+
+        Raises
+        ------
+        LayoutError
+            If two of its dimensions lie on one mesh axis.
+        """
         shape = arg.shape if isinstance(arg, mtf.Tensor) else arg
         axes = [self._axis_of.get(dimension.name) for dimension in shape.dims]
         used = [axis for axis in axes if axis is not None]
@@ -202,7 +215,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return tuple(map(without, results)) if isinstance(results, tuple) else without(results)
 
     def make_slices(self, tf_tensor: tf.Tensor, tensor_shape: Any) -> list[tf.Tensor]:
-        """Return every processor's slice of a whole tensor, sliced on the tensor's own device."""
+        """Return every processor's slice of a whole tensor `tf_tensor`, sliced on its own device."""
         if not tf_tensor.shape.is_fully_defined():
             tf_tensor = tf.ensure_shape(tf_tensor, tensor_shape.to_integer_list)
         if self.tensor_layout(tensor_shape).is_fully_replicated:
@@ -226,6 +239,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
     def allreduce(self, x: Any, mesh_axes: Sequence[int], reduction_fn_string: str) -> Any:
         """Return on every processor the combination of the slices over mesh axes, by the method of the collectives.
 
+        Parameters
+        ----------
+        mesh_axes : indices of the mesh axes to combine over; none for `x` itself.
+        reduction_fn_string : "SUM", "MAX" or "MIN", as in Mesh-TensorFlow.
+
         Raises
         ------
         LayoutError
@@ -245,6 +263,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return self.LaidOutTensor([results[p] for p in range(self.size)])
 
     def allconcat(self, x: Any, mesh_axis: int, concat_axis: int) -> Any:
+        """Return on every processor the slices along a mesh axis, concatenated along tensor axis `concat_axis`."""
         return self._collective_with_groups(x, [mesh_axis], lambda xs, devices: all_gather(xs, devices, concat_axis))
 
     def allsplit(self, x: Any, mesh_axis: int, split_axis: int, which: Any = None, sizes: Sequence[int] | None = None) -> Any:
@@ -254,6 +273,8 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         ----------
         x : laid-out tensor, or a sum whose all-reduce over `mesh_axis` is pending, which becomes
             a reduce-scatter.
+        split_axis : the tensor axis.
+        which : None; Mesh-TensorFlow's coordinate of the piece, which is not supported.
         sizes : extents of the pieces along the mesh axis; None for equal pieces.
 
         Raises
@@ -302,10 +323,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return [extent // count] * count
 
     def alltoall(self, x: Any, mesh_axis: int, split_axis: int, concat_axis: int) -> Any:
+        """Raise `LayoutError`: equal pieces, as Mesh-TensorFlow exchanges them, do not exist; `exchange` takes sizes."""
         raise LayoutError("alltoall is not supported on unequal slices", "gather and split instead")
 
     def receive(self, x: Any, mesh_axis: int, source_pcoord: Sequence[int | None]) -> Any:
-        """Refuse: slices of unequal sizes have no neighbours to receive from."""
+        """Raise `LayoutError`: slices of unequal sizes have no neighbours to receive from."""
         raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices", "gather the dimension instead")
 
     def random(self, shape: Any, tf_fn: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -337,7 +359,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         return self.on_processors(draw)
 
     def Print(self, x: Any, data: Sequence[Any], message: str, **kwargs: Any) -> Any:  # noqa: N802 - Mesh-TensorFlow's name
-        """Return `x`, whose slices wait until the slices of `data` are printed on the first processor."""
+        """Return `x`, whose slices wait until those of `data`, laid-out tensors, are printed on the first processor after `message`."""
         slices = x.to_laid_out_tensor().tensor_list
         with tf.device(self.devices[0]):
             printed = tf.compat.v1.Print(slices[0], [piece for d in data for piece in d.tensor_list], message, **kwargs)

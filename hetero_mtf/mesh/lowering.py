@@ -60,6 +60,11 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
     ------
     LayoutError
         If an operation is not supported in this layout, or a slice has not the shape that its processor should hold.
+
+    Notes
+    -----
+    In all methods `operation` is an `mtf.Operation` and `tensor` an `mtf.Tensor` of the graph, `laid_out_tensor` its slices on the
+    processors or a sum of them whose all-reduce is pending, and `pnum` the number of a processor, from 0, last mesh axis fastest.
     """
 
     def __init__(

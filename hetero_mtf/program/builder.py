@@ -107,6 +107,11 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         Parameters
         ----------
         values : outputs of the layers of earlier stages, by index.
+
+        Raises
+        ------
+        LayoutError
+            If a layer's sizes do not sum to the channels of its input.
         """
         sources = set()
         for index in self._layouts:
@@ -125,6 +130,11 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         Parameters
         ----------
         values : layer index -> its output; layers that have one are not built again.
+
+        Raises
+        ------
+        LayoutError, UnsupportedError
+            As `receive`, and if a layer cannot be computed in its layout.
         """
         for entry in self._order:
             members = [index for index in entry if index not in values]

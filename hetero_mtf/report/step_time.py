@@ -18,6 +18,11 @@ class StepTime:
     name : what people call it, such as "worker:0" or "planned split".
     predicted_s : predicted seconds; None if not predicted.
     measured_s : measured seconds; None if not measured.
+
+    Raises
+    ------
+    HeteroError
+        If a time is not finite or not above zero.
     """
 
     name: str

@@ -216,7 +216,7 @@ class Cluster:
         return self._watched(self.target, graph)
 
     def worker_session(self, graph: tf.Graph, task: int) -> tf.compat.v1.Session:
-        """Return a session with one worker alone, which sends what it is fed there directly; variables are those of `session`.
+        """Return a session with one worker alone, which sends what it is fed there directly; variables and errors are those of `session`.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class Cluster:
         return self._watched(f"grpc://{self._backend.hosts[task]}", graph, [f"/job:worker/task:{task}"])
 
     def container(self, prefix: str = "trainer") -> Container:
-        """Return a container of a name of its own for one trainer's variables; release it when done.
+        """Return a container of a name of its own for one trainer's variables; release it when done. It raises as `session`.
 
         Parameters
         ----------

@@ -91,6 +91,8 @@ class PredictedPipeline:
 
     Parameters
     ----------
+    pipeline : stages and execution.
+    prediction : of one step, seconds and bytes.
     simulation : the time line of the step.
     allocated : the allocator's answer, with the optimum or a bound of J at this number of microbatches.
     """

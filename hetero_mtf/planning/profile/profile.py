@@ -81,7 +81,7 @@ class Profile:
         return f"<Profile: {network}, batch size {self.batch_size}, {self.optimizer}, {measured}, measured {self.measured_at}>"
 
     def has_curve(self, layer: int, device: int, dimension: str, step_pass: str) -> bool:
-        """Return whether `curve` would return a curve."""
+        """Return whether `curve` would return a curve; parameters as for `curve`."""
         return self._measured_curve(layer, device, dimension, step_pass) is not None
 
     def curve(self, layer: int, device: int, dimension: str, step_pass: str) -> Curve:

@@ -37,6 +37,7 @@ class Candidate:
 
     Parameters
     ----------
+    stage : the layouts of all layers on one mesh.
     prediction : its predicted seconds.
     proof : bound and gap of its layouts; None where they were not computed.
     """

@@ -130,7 +130,7 @@ def _short(name: str) -> str:
 
 
 def _number(value: float | None, unit: float = 1.0) -> str:
-    """Return three figures of a number, without an exponent; a dash for None."""
+    """Return three figures of a number, or all before the point; below 1e-4 one figure and an exponent; a dash for None."""
     if value is None:
         return NOTHING
     number = value / unit

@@ -126,6 +126,7 @@ class KnownSplit:
 
     Parameters
     ----------
+    known : the split.
     origin : where it comes from, for messages.
     """
 

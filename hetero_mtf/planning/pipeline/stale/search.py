@@ -38,7 +38,13 @@ _Run = tuple[int, int, int]  # group, first block, end
 
 @dataclasses.dataclass(frozen=True)
 class StalePipeline:
-    """Stages with their execution and prediction."""
+    """Stages with their execution and prediction.
+
+    Parameters
+    ----------
+    stages : (stages,) layouts and devices, in the order of the network.
+    prediction : of one step of this execution, seconds and bytes.
+    """
 
     stages: tuple[Stage, ...]
     execution: Execution

@@ -89,7 +89,7 @@ def dual_bound(
         if bound >= value:
             return value
         # of an interval [a, T): the ratio T / a says how much (M - 1) * a understates the bottleneck, so it is halved by ratio
-        middle = math.sqrt(low * prices.limit_s) if weight else math.inf
+        middle = math.sqrt(low * prices.limit_s) if weight else 0.0  # with one microbatch the bottleneck does not count
         if prices.begun and middle > low * _RATIO:
             lower = _Prices(relaxed, budget, middle, prices.enough_s, prices)
             heapq.heappush(waiting, (bound, 2 * number + 1, low, lower))

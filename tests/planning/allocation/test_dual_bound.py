@@ -10,6 +10,7 @@ from hetero_mtf.planning.allocation import dual_bound as chain_dual
 from hetero_mtf.planning.allocation.dual_bound import dual_bound
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.fluid_bound import fluid_bound
+from hetero_mtf.planning.allocation.problem import ChainProblem
 from tests.cases import first_fast
 from tests.planning.chains import SMALL, linked, plain, small
 from tools.generated.chains import drawn_chain, drawn_operations
@@ -84,3 +85,14 @@ def test_where_memory_and_links_bind_the_bound_is_near(seed: int) -> None:
     best = exact_allocation(problem).value
     assert free is not None and problem.shortfall_bytes(free) > 0 and fluid_bound(problem) < 0.8 * best
     assert 0.9 * best <= dual_bound(problem, None, 1.01 * best, rounds=400) <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", first_fast(range(4), 2))
+def test_with_one_microbatch_it_goes_on_rising_after_the_first_batch_of_rounds(seed: int) -> None:
+    rng, ones = np.random.default_rng(seed), np.ones(12)
+    seconds = rng.uniform(1, 3, (5, 12)) * np.array([[1.0], [1.5], [2.0], [3.0], [4.0]])
+    apart = 1.0 - np.eye(5)
+    groups = tuple((device,) for device in range(5))
+    problem = ChainProblem(seconds, groups, ones[1:], 0.01 * apart, 0.0 * apart, 5 * ones, ones, np.full(5, 25.0), microbatches=1)
+    best = exact_allocation(problem).value
+    assert dual_bound(problem, None, best) == pytest.approx(best)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+VariableKey = tuple[int, str]
+"""A variable: the index of its layer, and its name there."""
+
 
 def variable_key(layer: int, name: str) -> str:
     """Return the key of a layer's variable.

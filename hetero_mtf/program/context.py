@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.variable_keys import VariableKey
 from hetero_mtf.mesh.collectives import Collectives
 from hetero_mtf.mesh.operations.history import Histories
 from hetero_mtf.mesh.operations.mixing import NOT_MIXED, Mixing
@@ -90,7 +91,7 @@ class ProgramContext:
         """Whether forward passes may read the version of the weights before the present one."""
         return self.execution.schedule == "1f1b_2bw" and len(self.stages) > 1
 
-    def shape_of(self, key: tuple[int, str]) -> tuple[int, ...]:
+    def shape_of(self, key: VariableKey) -> tuple[int, ...]:
         """Return the shape of a variable as Keras has it, by the index of its layer and its name."""
         return next(v.shape for v in self.graph.layers[key[0]].variables if v.name == key[1])
 

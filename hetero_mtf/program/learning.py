@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from hetero_mtf.graph.records import Layer
+from hetero_mtf.graph.variable_keys import VariableKey
 from hetero_mtf.keras_reading.keras_call import weights_of
 from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements
 from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
@@ -18,29 +20,55 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.sources import Source
+from hetero_mtf.mesh.sources import Source, Sources
 from hetero_mtf.mesh.sums.buckets import Buckets
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.loss_scale import not_finite, seed_of_loss, skip_where_not_finite, unscaled
-from hetero_mtf.program.passes import Key, Passes, squares_key
+from hetero_mtf.program.passes import squares_key
 from hetero_mtf.program.slots import slot_parameter
-from hetero_mtf.program.stale.passes import StagePasses
 from hetero_mtf.program.updates import updates
 
 Tensor = Any
 _POWERS = {"l1": tf.abs, "l2": tf.square}
 
 
-def penalties(passes: Passes | StagePasses) -> list[Tensor]:
+@dataclasses.dataclass(frozen=True)
+class StepGradients:
+    """The gradients of a step, or of one stage in it, and what the updates by them read.
+
+    Parameters
+    ----------
+    context : network, stages and the optimizer's rule.
+    graph : the mtf.Graph of the passes.
+    sources : for which layer and pass its operations are built.
+    builders : (stages,) those of the forward passes.
+    gradients : variable -> gradient of the whole loss without penalties, of variables that it depends on.
+    slots : snapshots of the optimizer's slots, by variable and name of the slot; the updates add to them.
+    loss_scale : () factor of all losses in the backward passes; None for none.
+    not_finite : where losses are scaled, for each mesh the number of gradients that are not finite; the updates add to it.
+    """
+
+    context: ProgramContext
+    graph: Any
+    sources: Sources
+    builders: Sequence[Builder]
+    gradients: Mapping[VariableKey, Tensor]
+    slots: dict[tuple[VariableKey, str], Parameter] = dataclasses.field(default_factory=dict)
+    loss_scale: tf.Tensor | None = None
+    not_finite: dict[Any, Tensor] = dataclasses.field(default_factory=dict)
+
+
+def penalties(context: ProgramContext, builders: Sequence[Builder]) -> list[Tensor]:
     """Return the sum of the penalties on weights of each stage that has any.
 
     Parameters
     ----------
-    passes : forward passes of all stages.
+    context : the network.
+    builders : (stages,) those of the forward passes.
     """
-    stage_penalties = [_penalty(passes.context, builder) for builder in passes.builders]
+    stage_penalties = [_penalty(context, builder) for builder in builders]
     return [penalty for penalty in stage_penalties if penalty is not None]
 
 
@@ -103,79 +131,81 @@ def _constraint(layer: Layer, name: str) -> Callable[[tf.Tensor], tf.Tensor] | N
     return None if constraint is None else compared_by_elements()(constraint)
 
 
-def learning(passes: Passes, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
+def learning(step: StepGradients, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
     """Return the operations that end a step: the updates of all variables, and their mixing; parameters as for `weight_updates`."""
-    return [*state_updates(passes), *weight_updates(passes, terms, scalars, phase)]
+    return [*state_updates(step.builders), *weight_updates(step, terms, scalars, phase)]
 
 
-def state_updates(passes: Passes | StagePasses) -> list[Any]:
+def state_updates(builders: Sequence[Builder]) -> list[Any]:
     """Return the updates of the variables that no optimizer updates.
 
     Parameters
     ----------
-    passes : forward passes of all tasks.
+    builders : (stages,) those of the forward passes.
     """
-    return [update for builder in passes.builders for update in builder.updates]
+    return [update for builder in builders for update in builder.updates]
 
 
-def weight_updates(passes: Passes | StagePasses, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int = 0) -> list[Any]:
+def weight_updates(step: StepGradients, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int = 0) -> list[Any]:
     """Return the updates of the variables that the optimizer updates, and their mixing.
 
     Parameters
     ----------
-    passes : forward and backward passes of all tasks.
+    step : the gradients.
     terms : the penalties.
     scalars : the optimizer's scalars.
     phase : phase of butterfly mixing, from 0, which determines the partners.
     """
-    context = passes.context
-    trained = {key: p for b in passes.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
-    scale = passes.loss_scale
-    gradient_of, squares_of = _gradients(passes, terms, trained)
+    context = step.context
+    trained = {key: p for b in step.builders for key, p in b.parameters.items() if context.is_trainable(*key)}
+    scale = step.loss_scale
+    gradient_of, squares_of = _gradients(step, terms, trained)
     if scale is not None:
-        passes.not_finite.update(not_finite(list(gradient_of.values())))
+        step.not_finite.update(not_finite(list(gradient_of.values())))
         gradient_of = {key: unscaled(gradient, scale) for key, gradient in gradient_of.items()}
         squares_of = {key: unscaled(unscaled(squares, scale), scale) for key, squares in squares_of.items()}
     parameters = [trained[key] for key in gradient_of]
     constraints = [_constraint(context.graph.layers[index], name) for index, name in gradient_of]
     lives = [_live(context.graph.layers[index], name) for index, name in gradient_of]
     slots = [
-        [slot_parameter(context, passes.slots, key, trained[key], slot) for slot in context.rule.slots_of(live)]
+        [slot_parameter(context, step.slots, key, trained[key], slot) for slot in context.rule.slots_of(live)]
         for key, live in zip(gradient_of, lives)
     ]
     shapes = [context.shape_of(key) for key in gradient_of]
-    rewritten = {key: value for builder in passes.builders for key, value in builder.rewritten.items()}
+    rewritten = {key: value for builder in step.builders for key, value in builder.rewritten.items()}
     starts = [rewritten.get(key) for key in gradient_of]
     squares = [squares_of.get(key) for key in gradient_of]
     of_each = constraints, lives, shapes, starts, squares
     update_operations = updates(context.rule, parameters, list(gradient_of.values()), slots, scalars, *of_each)
     if scale is not None:
-        skip_where_not_finite(update_operations, passes.not_finite)
+        skip_where_not_finite(update_operations, step.not_finite)
     for (index, _), update in zip(gradient_of, update_operations):
-        passes.sources.assign(update, Source(index, "update"))
+        step.sources.assign(update, Source(index, "update"))
     return [*update_operations, *_mixed(context, gradient_of, parameters, update_operations, phase)]
 
 
-def _mixed(context: ProgramContext, keys: Iterable[Key], parameters: Sequence[Parameter], after: Sequence[Any], phase: int) -> list[Any]:
+def _mixed(
+    context: ProgramContext, keys: Iterable[VariableKey], parameters: Sequence[Parameter], after: Sequence[Any], phase: int
+) -> list[Any]:
     """Return the operations that mix the copies of the variables that are mixed, each after its update."""
     weights = [context.mixing.of(index) for index, _ in keys]
     return [mixing.Mix(p, update, samples, phase) for samples, p, update in zip(weights, parameters, after) if samples]
 
 
 def _gradients(
-    passes: Passes | StagePasses, terms: Sequence[Tensor], trained: Mapping[Key, Parameter]
-) -> tuple[dict[Key, Tensor], dict[Key, Tensor]]:
+    step: StepGradients, terms: Sequence[Tensor], trained: Mapping[VariableKey, Parameter]
+) -> tuple[dict[VariableKey, Tensor], dict[VariableKey, Tensor]]:
     """Return the gradients of the whole loss, those of variables that are mixed of each processor's own mean loss; and row squares.
 
     As in Keras, a variable that no loss depends on has none: it is not updated, not even by weight decay.
     """
-    seeds = [seed_of_loss(term, 1.0, passes.loss_scale) for term in terms]
-    added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(passes.graph.operations))
-    copied = passes.context.mixing
-    squares = [key for key in map(squares_key, trained) if key in passes.gradients]
+    seeds = [seed_of_loss(term, 1.0, step.loss_scale) for term in terms]
+    added = gradients(terms, seeds, [p.value for p in trained.values()], tuple(step.graph.operations))
+    copied = step.context.mixing
+    squares = [key for key in map(squares_key, trained) if key in step.gradients]
     by_data = {
-        **_summed(passes, [key for key in (*trained, *squares) if not copied.of(key[0])]),
-        **_own_parts(passes, [key for key in trained if copied.of(key[0])]),
+        **_summed(step, [key for key in (*trained, *squares) if not copied.of(key[0])]),
+        **_own_parts(step, [key for key in trained if copied.of(key[0])]),
     }
     gradient_of = {}
     for key, extra in zip(trained, added):
@@ -185,26 +215,26 @@ def _gradients(
     return gradient_of, {key: by_data[squares_key(key)] for key in trained if squares_key(key) in by_data}
 
 
-def _summed(passes: Passes | StagePasses, trained: Sequence[Key]) -> dict[Key, Tensor]:
+def _summed(step: StepGradients, trained: Sequence[VariableKey]) -> dict[VariableKey, Tensor]:
     """Return the gradients without penalties, their all-reduces fused into buckets in the order in which backward passes compute them."""
-    layers = passes.context.graph.layers
-    by_mesh: dict[Any, list[Key]] = {}
+    layers = step.context.graph.layers
+    by_mesh: dict[Any, list[VariableKey]] = {}
     for key in reversed(trained):
-        if key in passes.gradients:
-            by_mesh.setdefault(passes.gradients[key].mesh, []).append(key)
-    gradient_of: dict[Key, Tensor] = {}
+        if key in step.gradients:
+            by_mesh.setdefault(step.gradients[key].mesh, []).append(key)
+    gradient_of: dict[VariableKey, Tensor] = {}
     for keys in by_mesh.values():
-        tensors = [passes.gradients[key] for key in keys]
+        tensors = [step.gradients[key] for key in keys]
         sent = [sums_in(layers[index]) for index, _ in keys]
         dtypes = [tensor.dtype if name is None else tf.as_dtype(name) for tensor, name in zip(tensors, sent)]
         gradient_of.update(zip(keys, Buckets(tensors, dtypes).outputs))
     return gradient_of
 
 
-def _own_parts(passes: Passes | StagePasses, mixed: Sequence[Key]) -> dict[Key, Tensor]:
+def _own_parts(step: StepGradients, mixed: Sequence[VariableKey]) -> dict[VariableKey, Tensor]:
     """Return the gradients without penalties of each processor's own mean loss."""
     if not mixed:
         return {}
-    own = passes.builders[0].sizes_of_batch(passes.context.mixing.samples)
+    own = step.builders[0].sizes_of_batch(step.context.mixing.samples)
     factors = [sum(own) / n if n else 0.0 for n in own]
-    return {key: mixing.OwnPart(passes.gradients[key], factors).outputs[0] for key in mixed if key in passes.gradients}
+    return {key: mixing.OwnPart(step.gradients[key], factors).outputs[0] for key in mixed if key in step.gradients}

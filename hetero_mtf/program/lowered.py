@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.task_order import TaskOrder
-
-if TYPE_CHECKING:
-    from hetero_mtf.program.passes import Passes
-    from hetero_mtf.program.stale.passes import StalePasses
+from hetero_mtf.program.passes import TaskGraph
 
 
 def lowered(
-    passes: Passes | StalePasses,
-    wanted: Sequence[Any],
+    passes: TaskGraph,
+    computed: Sequence[Any],
     outputs: Sequence[Any],
     ordered: bool,
     begun: Mapping[str, tf.Tensor] | None = None,
@@ -29,7 +26,7 @@ def lowered(
     Parameters
     ----------
     passes : passes of all stages.
-    wanted : tensors and operations that every step computes.
+    computed : tensors and operations that every step computes.
     outputs : tensors that some steps fetch besides.
     ordered : whether every device computes its tasks in order.
     begun : as for `Lowering`.
@@ -39,8 +36,8 @@ def lowered(
         stage = placed.stage
         impls[builder.mesh] = UnevenMeshImpl(stage.axes, builder.axes, placed.devices, builder.sizes, placed.collectives)
         devices[builder.mesh] = stage.devices
-    order = TaskOrder(passes.task_order, devices, wanted) if ordered else None
-    return Lowering(passes.graph, impls, [*wanted, *outputs], order, passes.sources, begun)
+    order = TaskOrder(passes.task_order, devices, computed) if ordered else None
+    return Lowering(passes.graph, impls, [*computed, *outputs], order, passes.sources, begun)
 
 
 def first_slice(lowering: Lowering, tensor: Any) -> tf.Tensor:

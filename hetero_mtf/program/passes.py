@@ -13,12 +13,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.graph.variable_keys import VariableKey
+from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.sums.accumulate import accumulate
 from hetero_mtf.mesh.task_order import OrderedTask
-from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.schedule.clock_table import FORWARD, Task
 from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder
@@ -28,7 +29,6 @@ from hetero_mtf.program.loss_scale import seed_of_loss
 from hetero_mtf.program.ops.value import Value
 
 Tensor = Any
-Key = tuple[int, str]
 _SQUARES = ":squares"
 
 
@@ -56,8 +56,46 @@ class _Pass:
     added: tuple[Tensor, ...] = ()
 
 
-class Passes:
-    """Builds passes and records their values, gradients and losses.
+class TaskGraph:
+    """A Mesh-TensorFlow graph that is built task by task, with a mesh and a builder for each stage.
+
+    Parameters
+    ----------
+    context : network, stages and losses.
+    fed : (stages,) the arrays that each stage reads, and the () int32 number of its step or batch.
+    training : whether batch statistics and dropout are in force.
+
+    Attributes
+    ----------
+    graph : the mtf.Graph.
+    sources : for which layer and pass its operations are built.
+    builders : (stages,) Builder.
+    task_order : the tasks, with the place in the graph where each begins.
+    """
+
+    def __init__(self, context: ProgramContext, fed: Sequence[tuple[Sequence[Fed], tf.Tensor]], training: bool) -> None:
+        self.context = context
+        self.graph = mtf.Graph()
+        self.sources = Sources(self.graph)
+        self.builders = [self._builder(stage, x, step, training) for stage, (x, step) in enumerate(fed)]
+        self.task_order: list[OrderedTask] = []
+
+    def begin(self, name: str, stage: int) -> None:
+        """Begin a task of a stage: operations built from now on belong to it."""
+        self.sources.begin(None)
+        self.task_order.append(OrderedTask(name, self.builders[stage].mesh, len(self.graph.operations)))
+
+    def _builder(self, stage: int, x: Sequence[Fed], step: tf.Tensor, training: bool) -> Builder:
+        context = self.context
+        mesh = mtf.Mesh(self.graph, f"mesh{stage}" if stage else "mesh")
+        placed = context.stages[stage].stage
+        builder = Builder(context.graph, placed, mesh, context.variables, x, training, context.seed, step, context.mixing)
+        builder.sources = self.sources
+        return builder
+
+
+class StepPasses(TaskGraph):
+    """Builds passes and records their values, gradients and losses; further attributes as in `TaskGraph`.
 
     Parameters
     ----------
@@ -70,13 +108,7 @@ class Passes:
 
     Attributes
     ----------
-    graph : the mtf.Graph.
-    sources : for which layer and pass its operations are built.
-    builders : (stages,) Builder.
-    task_order : the tasks, with the place in the graph where each begins.
     gradients : (layer index, variable name) -> gradient of the whole loss without penalties, of variables that it depends on.
-    slots : snapshots of the optimizer's slots, by key and name of the slot.
-    not_finite : where losses are scaled, for each mesh the number of gradients that are not finite.
     """
 
     def __init__(
@@ -88,14 +120,11 @@ class Passes:
         recomputed: frozenset[tuple[int, int]] = frozenset(),
         loss_scale: tf.Tensor | None = None,
     ) -> None:
-        self.context, self.parts, self._to_recompute, self.loss_scale = context, parts, recomputed, loss_scale
-        self.not_finite: dict[Any, Tensor] = {}
-        self.graph = mtf.Graph()
-        self.sources = Sources(self.graph)
-        self.builders = [self._builder(number, training, step) for number in range(len(context.stages))]
-        self.task_order: list[OrderedTask] = []
-        self.gradients: dict[Key, Tensor] = {}
-        self.slots: dict[tuple[Key, str], Parameter] = {}
+        super().__init__(context, [(parts[0].x, step)] * len(context.stages), training)
+        self.parts, self._to_recompute, self.loss_scale = parts, recomputed, loss_scale
+        for builder in self.builders:
+            builder.squares_rows = training and context.rule.squares_rows and not context.mixing
+        self.gradients: dict[VariableKey, Tensor] = {}
         self._values: list[dict[int, Value]] = [{} for _ in parts]
         self._outputs: dict[tuple[int, int], Tensor] = {}
         self._output_masks: dict[tuple[int, int], Tensor] = {}
@@ -103,15 +132,6 @@ class Passes:
         self._added: dict[tuple[int, int], Tensor] = {}
         self._passes: dict[tuple[int, int], _Pass] = {}
         self._sent_back: dict[Tensor, list[Tensor]] = {}
-
-    def _builder(self, number: int, training: bool, step: tf.Tensor) -> Builder:
-        context = self.context
-        mesh = mtf.Mesh(self.graph, f"mesh{number}" if number else "mesh")
-        stage = context.stages[number].stage
-        builder = Builder(context.graph, stage, mesh, context.variables, self.parts[0].x, training, context.seed, step, context.mixing)
-        builder.sources = self.sources
-        builder.squares_rows = training and context.rule.squares_rows and not context.mixing
-        return builder
 
     @property
     def losses(self) -> list[Tensor]:
@@ -129,12 +149,7 @@ class Passes:
         tensors, masks = self._outputs, self._output_masks
         of = [(tensors, number) for number in range(len(self.context.graph.outputs))]
         of += [(masks, number) for number in sorted({number for number, _ in masks})]
-        return [[held[number, m] for m in range(len(self.parts))] for held, number in of]
-
-    def begin(self, name: str, stage: int) -> None:
-        """Begin a task of a stage: operations built from now on belong to it."""
-        self.sources.begin(None)
-        self.task_order.append(OrderedTask(name, self.builders[stage].mesh, len(self.graph.operations)))
+        return [[of_parts[number, m] for m in range(len(self.parts))] for of_parts, number in of]
 
     def run(self, task: Task) -> None:
         """Build a task.
@@ -232,7 +247,7 @@ class Passes:
         return ys, grad_ys
 
 
-def squares_key(key: Key) -> Key:
+def squares_key(key: VariableKey) -> VariableKey:
     """Return what stands for the sums of the squared gradients of a table's rows among gradients."""
     return key[0], f"{key[1]}{_SQUARES}"
 

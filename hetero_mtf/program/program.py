@@ -15,12 +15,12 @@ from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.feeding.inputs import ProgramInputs, partly_read, placeholder, placeholders
 from hetero_mtf.program.feeding.staged_batches import StagedBatches
-from hetero_mtf.program.learning import learning, penalties
+from hetero_mtf.program.learning import StepGradients, learning, penalties
 from hetero_mtf.program.loss_scale import SCALAR
 from hetero_mtf.program.lowered import first_slice, lowered, total
 from hetero_mtf.program.optimizers import step_scalars
 from hetero_mtf.program.order import recomputed_passes, task_order
-from hetero_mtf.program.passes import Passes
+from hetero_mtf.program.passes import StepPasses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,14 +80,17 @@ def build_program(
         scalars = (
             {name: placeholder(tf.as_dtype(context.graph.dtype), ()) for name in step_scalars(context.rule, 0, 0.0)} if training else {}
         )
-        passes = Passes(context, inputs.microbatches(sizes), training, step, recomputed_passes(context, order), scalars.get(SCALAR))
+        passes = StepPasses(context, inputs.microbatches(sizes), training, step, recomputed_passes(context, order), scalars.get(SCALAR))
         for task in order:
             passes.run(task)
         for stage in range(len(context.stages)):
             passes.begin("update", stage)
-        terms = penalties(passes) if mode != "predict" else []
-        step_operations = learning(passes, terms, scalars, phase) if training else []
-        counts = [*passes.not_finite.values()][:1]
+        terms = penalties(context, passes.builders) if mode != "predict" else []
+        gradients = StepGradients(
+            context, passes.graph, passes.sources, passes.builders, passes.gradients, loss_scale=passes.loss_scale
+        )
+        step_operations = learning(gradients, terms, scalars, phase) if training else []
+        counts = [*gradients.not_finite.values()][:1]
         several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
         ordered = training and several and context.execution.schedule != TWO_BATCHES
         predictions = [tensor for pieces in passes.outputs for tensor in pieces]

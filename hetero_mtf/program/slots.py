@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hetero_mtf.graph.variable_keys import slot_key, variable_key
+from hetero_mtf.graph.variable_keys import VariableKey, slot_key, variable_key
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.passes import Key
 
 
 def slot_parameter(
-    context: ProgramContext, known: dict[tuple[Key, str], Parameter], key: Key, parameter: Parameter, name: str
+    context: ProgramContext, known: dict[tuple[VariableKey, str], Parameter], key: VariableKey, parameter: Parameter, name: str
 ) -> Parameter:
     """Return the snapshot of an optimizer's slot of a variable, created on first use.
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.graph.records import Layer, LayerGraph
-from hetero_mtf.graph.variable_keys import variable_key
+from hetero_mtf.graph.variable_keys import VariableKey, variable_key
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import FULL, ITS_OWN
 from hetero_mtf.mesh.batch_parts import Fed
@@ -67,10 +67,10 @@ class LayerContext:
         self.training, self.seed, self.step = training, seed, step
         self.sizes: dict[str, tuple[int, ...]] = {}
         self.axes: dict[str, str] = {}
-        self.parameters: dict[tuple[int, str], Parameter] = {}
+        self.parameters: dict[VariableKey, Parameter] = {}
         self.squares_rows = False  # whether the optimizer squares the gradient of each occurrence of a row
-        self.row_squares: dict[tuple[int, str], Any] = {}  # tensors whose gradients are the sums of these squares
-        self._new_values: dict[tuple[int, str], Any] = {}
+        self.row_squares: dict[VariableKey, Any] = {}  # tensors whose gradients are the sums of these squares
+        self._new_values: dict[VariableKey, Any] = {}
         self.batch_size = int(x[0].shape[0])
         self.microbatch, self.updates_state = 0, True
         self.added_losses: list[Any] = []
@@ -80,7 +80,7 @@ class LayerContext:
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
         self.sources = Sources(mesh.graph)
-        self.read_weight: Callable[[tuple[int, str], Parameter], Any] = lambda _, parameter: parameter.value
+        self.read_weight: Callable[[VariableKey, Parameter], Any] = lambda _, parameter: parameter.value
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -213,11 +213,11 @@ class LayerContext:
         return [assign(self.parameters[key], value) for key, value in self._written(trained=False).items()]
 
     @property
-    def rewritten(self) -> dict[tuple[int, str], Any]:
+    def rewritten(self) -> dict[VariableKey, Any]:
         """What calls of this step wrote to variables that the optimizer updates, laid out as they are."""
         return self._written(trained=True)
 
-    def _written(self, trained: bool) -> dict[tuple[int, str], Any]:
+    def _written(self, trained: bool) -> dict[VariableKey, Any]:
         written = {}
         for key, value in self._new_values.items():
             if any(v.trainable == trained for v in self.graph.layers[key[0]].variables if v.name == key[1]):

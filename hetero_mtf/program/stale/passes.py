@@ -17,38 +17,25 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from hetero_mtf.graph.variable_keys import VariableKey
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
-from hetero_mtf.mesh.sources import Sources
-from hetero_mtf.mesh.task_order import OrderedTask
 from hetero_mtf.mesh.variables import Parameter
+from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Task
 from hetero_mtf.planning.schedule.stale import ticks_between
 from hetero_mtf.program import losses
 from hetero_mtf.program.builder import Builder, InputKey
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.feeding.inputs import LossInputs
+from hetero_mtf.program.learning import StepGradients
 from hetero_mtf.program.ops.value import Value
-from hetero_mtf.program.passes import Key
+from hetero_mtf.program.passes import TaskGraph, task_name
 from hetero_mtf.program.stale.activations import StoredActivations
 from hetero_mtf.program.stale.stage_inputs import StageInputs
 from hetero_mtf.program.stale.weights import ForwardWeights
 
 Tensor = Any
-
-
-@dataclasses.dataclass(frozen=True)
-class StagePasses:
-    """What `learning` takes of one stage's passes; attributes as in `Passes`."""
-
-    context: ProgramContext
-    graph: Any
-    sources: Sources
-    builders: Sequence[Builder]
-    gradients: dict[Key, Tensor]
-    slots: dict[tuple[Key, str], Parameter]
-    loss_scale: Any = None  # their engine refuses to scale losses
-    not_finite: dict[Any, Tensor] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +64,8 @@ class _Forward:
     stored: StoredActivations | None
 
 
-class StalePasses:
-    """Builds the passes of a step.
+class StalePasses(TaskGraph):
+    """Builds the passes of a step; further attributes as in `TaskGraph`.
 
     Parameters
     ----------
@@ -88,22 +75,17 @@ class StalePasses:
 
     Attributes
     ----------
-    graph, sources, builders, task_order : as in `Passes`.
     losses : the loss of each output that has one.
     outputs : (outputs,) predictions for the batch of the last stage.
     """
 
     def __init__(self, context: ProgramContext, inputs: Sequence[StageInputs], loss_inputs: Sequence[LossInputs | None]) -> None:
-        self.context, self._inputs, self._loss_inputs = context, inputs, loss_inputs
-        self._last = len(context.stages) - 1
-        self.graph = mtf.Graph()
-        self.sources = Sources(self.graph)
-        self.builders = [self._builder(stage) for stage in range(self._last + 1)]
+        super().__init__(context, [(each.x, each.numbers[0]) for each in inputs], training=True)
+        self._inputs, self._loss_inputs, self._last = inputs, loss_inputs, len(context.stages) - 1
         self._weights = [self._forward_weights(stage) for stage in range(self._last + 1)]
-        self.task_order: list[OrderedTask] = []
         self.losses: list[Tensor] = []
         self.outputs: list[Tensor] = []
-        self._gradients: list[dict[Key, Tensor]] = [{} for _ in context.stages]
+        self._gradients: list[dict[VariableKey, Tensor]] = [{} for _ in context.stages]
         self._kept: list[tuple[History, Tensor]] = []
         self._returns: dict[int, list[tuple[History, int]]] = {}  # layer index -> histories of gradients of its output, and their ages
         values: dict[int, Value] = {}
@@ -111,29 +93,15 @@ class StalePasses:
         for stage in reversed(range(self._last + 1)):
             self._backward(stage, self._forwards[stage])
 
-    def _builder(self, stage: int) -> Builder:
-        context, inputs = self.context, self._inputs[stage]
-        mesh = mtf.Mesh(self.graph, f"mesh{stage}" if stage else "mesh")
-        builder = Builder(
-            context.graph, context.stages[stage].stage, mesh, context.variables, inputs.x, True, context.seed, inputs.numbers[0]
-        )
-        builder.sources = self.sources
-        return builder
-
     def _forward_weights(self, stage: int) -> ForwardWeights:
         history = functools.partial(self._history_on, stage)
         needed = self.context.stale.backward == "stored" or self.context.has_versions
         return ForwardWeights(self.context, self._inputs[stage], history, ticks_between(stage, self._last + 1) if needed else 0)
 
-    def begin(self, name: str, stage: int) -> None:
-        """Begin a task of a stage, as `Passes.begin`; batches are numbered from the oldest in flight."""
-        self.sources.begin(None)
-        self.task_order.append(OrderedTask(f"stage{stage}_{name}", self.builders[stage].mesh, len(self.graph.operations)))
-
-    def of_stage(self, stage: int) -> StagePasses:
-        """Return what `learning` takes of a stage."""
+    def gradients_of(self, stage: int) -> StepGradients:
+        """Return the gradients of a stage, whose engine refuses to scale losses."""
         forward, slots = self._forwards[stage].builder, self._weights[stage].slots
-        return StagePasses(self.context, self.graph, self.sources, [forward], self._gradients[stage], slots)
+        return StepGradients(self.context, self.graph, self.sources, [forward], self._gradients[stage], slots)
 
     def writes(self) -> list[HistoryWrite]:
         """Return the operations that keep what later steps read; built last, as they wait for all that this step reads."""
@@ -146,7 +114,7 @@ class StalePasses:
         return next(number for number, builder in enumerate(self.builders) if layer in builder.layers)
 
     def _forward(self, stage: int, values: dict[int, Value]) -> _Forward:
-        self.begin(f"forward{2 * self._last - stage}", stage)
+        self.begin(task_name(Task(stage, 2 * self._last - stage, FORWARD)), stage)  # batches are numbered from the oldest in flight
         base, layers, start = self.builders[stage], self.context.graph.layers, len(self.graph.operations)
         receiver = base.part(self._inputs[stage].x, 0)
         receiver.receive(values)
@@ -195,7 +163,7 @@ class StalePasses:
         self.outputs += masks
 
     def _backward(self, stage: int, forward: _Forward) -> None:
-        self.begin(f"backward{stage}", stage)
+        self.begin(task_name(Task(stage, stage, BACKWARD)), stage)
         start, weights = len(self.graph.operations), self._weights[stage]
         builder, operations = forward.builder, forward.operations
         again: list[Any] = []

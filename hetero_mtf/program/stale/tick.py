@@ -10,9 +10,9 @@ import tensorflow as tf
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.feeding.inputs import LossInputs, placeholders
-from hetero_mtf.program.learning import penalties, state_updates, weight_updates
+from hetero_mtf.program.learning import StepGradients, penalties, state_updates, weight_updates
 from hetero_mtf.program.lowered import first_slice, lowered, total
-from hetero_mtf.program.stale.passes import StagePasses, StalePasses
+from hetero_mtf.program.stale.passes import StalePasses
 from hetero_mtf.program.stale.stage_inputs import StageInputs, stage_inputs
 from hetero_mtf.program.stale.weights import Accumulation
 
@@ -62,10 +62,10 @@ def build_tick(context: ProgramContext, batch: int, targets: Sequence[Target | N
         passes = StalePasses(context, inputs, loss_inputs)
         operations, terms = [], []
         for stage in stages:
-            passes.begin("update", stage)
-            of_stage = passes.of_stage(stage)
-            own_terms = penalties(of_stage)
-            operations += _updates(context, of_stage, own_terms, inputs[stage])
+            passes.begin(f"stage{stage}_update", stage)
+            stage_gradients = passes.gradients_of(stage)
+            own_terms = penalties(context, stage_gradients.builders)
+            operations += _updates(context, stage_gradients, own_terms, inputs[stage])
             terms += own_terms
         operations += passes.writes()
         call_order = context.histories.call_order if len(stages) > 1 else None
@@ -87,14 +87,14 @@ def build_tick(context: ProgramContext, batch: int, targets: Sequence[Target | N
     return Tick(tuple(inputs), used, loss_inputs, loss, penalty, parts, outputs, train, nodes)
 
 
-def _updates(context: ProgramContext, passes: StagePasses, terms: Sequence[tf.Tensor], inputs: StageInputs) -> list[tf.Operation]:
+def _updates(context: ProgramContext, step: StepGradients, terms: Sequence[tf.Tensor], inputs: StageInputs) -> list[tf.Operation]:
     """Return the operations that update a stage's variables."""
     sums = []
     if context.sums_gradients:
         accumulation = Accumulation(context, inputs)
-        passes = dataclasses.replace(passes, gradients=accumulation(passes.gradients))
+        step = dataclasses.replace(step, gradients=accumulation(step.gradients))
         sums = accumulation.updates
-    state, weights = state_updates(passes), weight_updates(passes, terms, inputs.scalars)
+    state, weights = state_updates(step.builders), weight_updates(step, terms, inputs.scalars)
     if inputs.active is not None:
         for updates, is_active in ((state, inputs.active.forward), (weights, inputs.active.update)):
             for update in updates:

@@ -7,14 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.graph.variable_keys import variable_key
+from hetero_mtf.graph.variable_keys import VariableKey, variable_key
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.running_sum import RunningSum
 from hetero_mtf.mesh.operations.select import is_copied, select
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.program.context import ProgramContext
-from hetero_mtf.program.passes import Key
 from hetero_mtf.program.slots import slot_parameter
 from hetero_mtf.program.stale.stage_inputs import StageInputs
 
@@ -41,13 +40,13 @@ class ForwardWeights:
 
     def __init__(self, context: ProgramContext, inputs: StageInputs, history: MakeHistory, kept: int) -> None:
         self._context, self._inputs, self._history, self._kept = context, inputs, history, kept
-        self.read: dict[Key, Tensor] = {}
-        self.slots: dict[tuple[Key, str], Parameter] = {}
+        self.read: dict[VariableKey, Tensor] = {}
+        self.slots: dict[tuple[VariableKey, str], Parameter] = {}
         self.operations: set[Any] = set()
-        self._histories: dict[Key, History] = {}
+        self._histories: dict[VariableKey, History] = {}
         self._previous: list[tuple[History, Tensor]] = []
 
-    def __call__(self, key: Key, parameter: Parameter) -> Tensor:
+    def __call__(self, key: VariableKey, parameter: Parameter) -> Tensor:
         """Return what the forward pass reads of a variable."""
         if not self._context.is_trainable(*key):
             return parameter.value
@@ -59,7 +58,7 @@ class ForwardWeights:
             self.operations.update(parameter.graph.operations[start:])
         return self.read[key]
 
-    def of_backward(self, key: Key, parameter: Parameter) -> Tensor:
+    def of_backward(self, key: VariableKey, parameter: Parameter) -> Tensor:
         """Return what the forward pass of the batch read whose backward pass this step takes."""
         history = self._histories.get(key)
         if history is None:
@@ -73,7 +72,7 @@ class ForwardWeights:
         kept = [history.write(self.read[key]) for key, history in self._histories.items()]
         return [*kept, *(history.write(value) for history, value in self._previous)]
 
-    def _versioned(self, key: Key, parameter: Parameter) -> Tensor:
+    def _versioned(self, key: VariableKey, parameter: Parameter) -> Tensor:
         inputs = self._inputs
         present = self._predicted(key, parameter, inputs.distance, inputs.forward_scalars)
         if inputs.previous is None:
@@ -85,7 +84,7 @@ class ForwardWeights:
         self._previous.append((history, _chosen("held", inputs.update, self._predicted(key, parameter, one, inputs.scalars), before)))
         return used
 
-    def _predicted(self, key: Key, parameter: Parameter, distance: tf.Tensor | None, scalars: Mapping[str, tf.Tensor]) -> Tensor:
+    def _predicted(self, key: VariableKey, parameter: Parameter, distance: tf.Tensor | None, scalars: Mapping[str, tf.Tensor]) -> Tensor:
         """Return a variable moved on by the optimizer's momentum, for a number of updates."""
         if distance is None:
             return parameter.value
@@ -97,7 +96,7 @@ class ForwardWeights:
 
         return _local("predict", move, [parameter.value, *(slot.value for slot in slots)])
 
-    def _slot(self, key: Key, parameter: Parameter, name: str) -> Parameter:
+    def _slot(self, key: VariableKey, parameter: Parameter, name: str) -> Parameter:
         return slot_parameter(self._context, self.slots, key, parameter, name)
 
 
@@ -118,7 +117,7 @@ class Accumulation:
         self._context, self._inputs = context, inputs
         self.updates: list[Any] = []
 
-    def __call__(self, gradients: Mapping[Key, Tensor]) -> dict[Key, Tensor]:
+    def __call__(self, gradients: Mapping[VariableKey, Tensor]) -> dict[VariableKey, Tensor]:
         """Return the gradients of the update.
 
         Parameters
@@ -127,7 +126,7 @@ class Accumulation:
         """
         return {key: self._added(key, gradient) for key, gradient in gradients.items()}
 
-    def _added(self, key: Key, gradient: Tensor) -> Tensor:
+    def _added(self, key: VariableKey, gradient: Tensor) -> Tensor:
         active, share = self._inputs.active, self._inputs.share
         assert active is not None
         running = RunningSum(gradient, self._context.sums, f"sum/{variable_key(*key)}", active.backward, active.begins)

@@ -163,7 +163,7 @@ def hold_out(y: Array, fraction: float = HELD_OUT_FRACTION, seed: int = HOLD_OUT
     -------
     (kept,) and (held out,) arrays of int, both increasing.
     """
-    from sklearn.model_selection import train_test_split
+    from sklearn.model_selection import train_test_split  # takes seconds to import; data with a test part do without
 
     index = np.arange(len(y))
     numbers, counts = np.unique(y, return_counts=True) if y.ndim == 1 and y.dtype.kind in "iub" else (index, np.ones(len(y)))

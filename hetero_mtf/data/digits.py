@@ -18,7 +18,7 @@ def load_digits(dtype: str) -> Dataset:
     -------
     Dataset with images of shape (8, 8, 1): 1,437 to train on and 360 to test on, 10 classes.
     """
-    import sklearn.datasets
+    import sklearn.datasets  # takes seconds to import, which other data do without
 
     digits = sklearn.datasets.load_digits()
     x = (digits.images[..., None] / LARGEST_GREY).astype(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -95,12 +96,13 @@ class LiveEntry(Mapping[str, Any]):
 
     def __init__(self, operation: Any) -> None:
         self.operation = operation
-        self._config: dict[str, Any] | None = None
+
+    @functools.cached_property
+    def _config(self) -> dict[str, Any]:
+        return configuration(self.operation)
 
     def __getitem__(self, key: str) -> Any:
         if key == "config":
-            if self._config is None:
-                self._config = configuration(self.operation)
             return self._config
         raise KeyError(key)
 

@@ -15,6 +15,9 @@ import types
 import warnings
 from collections.abc import Iterator
 
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+
 from hetero_mtf.errors import HeteroError
 
 SUPPORTED_VERSIONS = ("0.1.21",)
@@ -49,19 +52,19 @@ def _installed_version() -> str | None:
 @contextlib.contextmanager
 def _missing_names() -> Iterator[None]:
     """Define the names that Mesh-TensorFlow's import looks up in TensorFlow's modules; remove them at the end."""
-    import tensorflow.compat.v1 as tf1
+    # private, so a TensorFlow may lack them: then the import below fails with the versions named
     from tensorflow.python.framework import ops, tensor_conversion_registry
 
     estimator = types.ModuleType("tensorflow.compat.v1.estimator")
     estimator.CheckpointSaverListener = tf1.train.CheckpointSaverListener  # type: ignore[attr-defined]
     estimator.SessionRunHook = tf1.train.SessionRunHook  # type: ignore[attr-defined]
-    wanted = (
+    missing = (
         (tf1, "estimator", estimator),
         (ops, "register_tensor_conversion_function", tensor_conversion_registry.register_tensor_conversion_function),
         (ops, "register_dense_tensor_like_type", lambda tensor_type: None),
     )
-    defined = [(module, name) for module, name, _ in wanted if not hasattr(module, name)]
-    for module, name, value in wanted:
+    defined = [(module, name) for module, name, _ in missing if not hasattr(module, name)]
+    for module, name, value in missing:
         if (module, name) in defined:
             setattr(module, name, value)
     try:
@@ -78,8 +81,6 @@ def _import_mesh_tensorflow() -> tuple[types.ModuleType, types.ModuleType]:
             warnings.simplefilter("ignore")
             return importlib.import_module("mesh_tensorflow"), importlib.import_module("mesh_tensorflow.placement_mesh_impl")
     except (ImportError, AttributeError) as fault:
-        import tensorflow as tf
-
         raise HeteroError(
             f"mesh-tensorflow {_installed_version()} cannot be imported on TensorFlow {tf.__version__} ({fault})",
             "install a TensorFlow from 2.16 to 2.21"

@@ -6,6 +6,9 @@ import functools
 import re
 import warnings
 
+import keras
+import tensorflow as tf
+
 from hetero_mtf.errors import UnsupportedError
 
 OLDEST = {"TensorFlow": (2, 16), "Keras": (3, 8)}
@@ -25,9 +28,6 @@ def check_frameworks() -> None:
     UnsupportedError
         If one is older than the oldest that this package works with.
     """
-    import keras
-    import tensorflow as tf
-
     # the modules' own numbers, not those of the installed distributions: keras-nightly and tensorflow-cpu install the same modules
     check_versions({"TensorFlow": tf.__version__, "Keras": keras.__version__})
 

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 from hetero_mtf.devices import environment, slurm
 from hetero_mtf.devices.addresses import parse_hosts, parse_tf_config
-from hetero_mtf.devices.host import this_host
+from hetero_mtf.devices.host import allow_memory_growth, this_host
 from hetero_mtf.devices.records import LIMITS, ClusterRecord, Device
 from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
 from hetero_mtf.runtime.container import Container
 from hetero_mtf.runtime.emulation import Emulation
+from hetero_mtf.runtime.faults import explain, is_lost_connection
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
 from hetero_mtf.runtime.in_process import InProcess
 from hetero_mtf.runtime.limits.cores import read_shares
 from hetero_mtf.runtime.remote import Remote
 
+# TensorFlow, and `session`, which imports it, are imported where a session is opened: a cluster is made and described without them.
 if TYPE_CHECKING:
     import tensorflow as tf
 
@@ -205,7 +207,6 @@ class Cluster:
             If a worker is gone.
         """
         self._check()
-        from hetero_mtf.devices.host import allow_memory_growth
         from hetero_mtf.runtime.session import session_config
 
         if not self.target:
@@ -261,8 +262,6 @@ class Cluster:
         ----------
         exception : what was raised; `raise cluster.explain(fault) from fault`.
         """
-        from hetero_mtf.runtime.faults import explain, is_lost_connection
-
         return explain(exception, self._backend.fault(wait_s=2.0 if is_lost_connection(exception) else 0.0))
 
     def set_share(self, index: int, share: float) -> None:

@@ -35,7 +35,7 @@ def first_line(message: str) -> str:
 
 def is_lost_connection(exception: BaseException) -> bool:
     """Return whether an error means that a server went away, the reason of which may become known a moment later."""
-    import tensorflow as tf
+    import tensorflow as tf  # here, as a cluster is made without it
 
     return isinstance(exception, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError))
 

@@ -13,6 +13,7 @@ from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.devices.host import available_bytes, cpu_cores, cpu_model
 from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime.faults import explain
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.lease import Leases
 from hetero_mtf.runtime.ports import split_address
@@ -128,10 +129,9 @@ def _await_reachable(hosts: Sequence[str], end_s: float) -> None:
 
 
 def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerError | None]) -> ClusterRecord:
-    import tensorflow as tf
+    import tensorflow as tf  # takes seconds: servers that cannot be reached are refused before
 
-    from hetero_mtf.runtime.faults import explain
-    from hetero_mtf.runtime.session import WatchedSession, session_config
+    from hetero_mtf.runtime.session import WatchedSession, session_config  # imports TensorFlow
 
     config = session_config(cluster=True)
     config.operation_timeout_in_ms = int(REACH_LIMIT_S * 1000)

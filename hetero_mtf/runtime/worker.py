@@ -75,7 +75,7 @@ def serve(
 
 
 def _server(hosts: Sequence[str], task: int, threads: int | None, port: int) -> object:
-    import tensorflow as tf
+    import tensorflow as tf  # takes seconds: a wrong address or port is refused before
 
     inter_op_threads = 0 if threads is None else _PINNED_INTER_OP_THREADS * threads
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0, inter_op_parallelism_threads=inter_op_threads)

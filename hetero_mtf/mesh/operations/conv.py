@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
@@ -73,8 +74,6 @@ def convolve_transposed(
     output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels_out])
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        import keras
-
         outer = None if output_padding is None else tuple(output_padding)
         return keras.ops.conv_transpose(value, weights, tuple(strides), padding, outer, "channels_last")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
@@ -33,8 +34,6 @@ def convolve_depthwise(
     shape = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), output])
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        import keras
-
         return keras.ops.depthwise_conv(value, weights, tuple(strides), padding, "channels_last", tuple(dilation))
 
     unsplit = [*space, *kernel.shape.dims[:-2], *([channels] if multiplier.size > 1 else [])]
@@ -80,8 +79,6 @@ def convolved_in_groups(
     TensorFlow's kernels for CPUs have no gradients of groups. One channel a group is a depthwise convolution, which it has in one and two
     dimensions with equal strides; else there is a convolution for each group.
     """
-    import keras
-
     rank = value.shape.rank - 2
     if weights.shape[-2] == 1 and rank <= 2 and len(set(strides)) == 1:
         apart = tf.reshape(weights, [*weights.shape[:-2], groups, weights.shape[-1] // groups])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.operations.compute import compute
@@ -44,8 +45,6 @@ def _keras_function(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return a function of `keras.activations` with its default options."""
 
     def function(value: tf.Tensor) -> tf.Tensor:
-        import keras
-
         return getattr(keras.activations, name)(value)
 
     return function

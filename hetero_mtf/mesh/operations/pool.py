@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
@@ -172,8 +173,6 @@ def resized(extents: Sequence[int], interpolation: str) -> Callable[[tf.Tensor],
     """Return the function that resizes [batch, height, width, channels] to `extents` as Keras does (in float32, whatever the dtype)."""
 
     def function(value: tf.Tensor) -> tf.Tensor:
-        import keras
-
         return keras.ops.image.resize(value, tuple(extents), interpolation, data_format="channels_last")
 
     return function

@@ -19,7 +19,7 @@ def register() -> Any:
     ClusterError
         If TensorFlow gives it another token than the one that clients use.
     """
-    import tensorflow as tf
+    import tensorflow as tf  # takes seconds: a worker checks its port before
 
     with tf.Graph().as_default() as graph:
         token = tf.numpy_function(read_part, [tf.constant(b"")], tf.float32).op.get_attr("token").decode()

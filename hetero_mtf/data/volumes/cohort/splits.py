@@ -122,7 +122,7 @@ def k_fold_splits(participants: Participants, folds: int = 5, validation: float 
     DataError
         If there are fewer folds than two, a class has fewer participants than folds, or none would be left to train on.
     """
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedKFold  # takes seconds to import, which a split that is read does without
 
     if folds < 2:
         raise DataError(f"{folds} folds are too few: one is tested on and another trained on", "ask for 2 at least")
@@ -146,7 +146,7 @@ def _drawn(
     strata: Mapping[str, list[str]], fraction: float, seed: int, least: int = 1, full_strata: Mapping[str, list[str]] | None = None
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Return what stays of each class, `least` or more, and what is taken: a fraction of the class in `full_strata`, one at least."""
-    from sklearn.model_selection import train_test_split
+    from sklearn.model_selection import train_test_split  # as StratifiedKFold
 
     stay, taken = {}, {}
     for label, members in strata.items():

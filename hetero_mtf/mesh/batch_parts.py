@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 ReadPart = Callable[[str, Sequence[int], Sequence[int]], tf.Tensor]
@@ -47,7 +47,7 @@ Fed: TypeAlias = tf.Tensor | BatchArray
 """An array of a batch: a placeholder, or one that processors read their parts of."""
 
 
-def import_batch(mesh: Any, array: Fed, shape: Any) -> Any:
+def import_batch(mesh: mtf.Mesh, array: Fed, shape: mtf.Shape) -> Tensor:
     """Return an array of the batch as mtf.Tensor.
 
     Parameters
@@ -61,10 +61,10 @@ def import_batch(mesh: Any, array: Fed, shape: Any) -> Any:
     return mtf.import_tf_tensor(mesh, array, shape)
 
 
-class BatchImport(mtf.Operation):  # type: ignore[misc]
+class BatchImport(mtf.Operation):
     """The operation of `import_batch`."""
 
-    def __init__(self, mesh: Any, array: BatchArray, shape: Any) -> None:
+    def __init__(self, mesh: mtf.Mesh, array: BatchArray, shape: mtf.Shape) -> None:
         super().__init__([], mesh=mesh, name="batch")
         self.array = array
         self._outputs = [mtf.Tensor(self, shape, array.dtype)]

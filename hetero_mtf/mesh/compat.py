@@ -14,11 +14,14 @@ import importlib.metadata
 import types
 import warnings
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 from hetero_mtf.errors import HeteroError
+
+__all__ = ["SUPPORTED_VERSIONS", "Tensor", "check_version", "mtf", "placement"]
 
 SUPPORTED_VERSIONS = ("0.1.21",)
 
@@ -87,4 +90,10 @@ def _import_mesh_tensorflow() -> tuple[types.ModuleType, types.ModuleType]:
         ) from fault
 
 
-mtf, placement = _import_mesh_tensorflow()
+if TYPE_CHECKING:  # a type checker takes the names of a module, not those of a variable
+    import mesh_tensorflow as mtf
+    from mesh_tensorflow import Tensor
+    from mesh_tensorflow import placement_mesh_impl as placement
+else:
+    mtf, placement = _import_mesh_tensorflow()
+    Tensor = mtf.Tensor

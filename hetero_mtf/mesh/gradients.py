@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from hetero_mtf.mesh.compat import mtf
-
-Tensor = Any
+from hetero_mtf.mesh.compat import Tensor, mtf
 
 
 def gradients(
     ys: Sequence[Tensor],
     grad_ys: Sequence[Tensor],
     xs: Sequence[Tensor],
-    operations: Sequence[Any],
-    began: Callable[[Any], None] = lambda operation: None,
+    operations: Sequence[mtf.Operation],
+    began: Callable[[mtf.Operation], None] = lambda operation: None,
 ) -> list[Tensor | None]:
     """Return the gradient by each of `xs`, None where no y depends on it.
 

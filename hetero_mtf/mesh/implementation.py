@@ -16,7 +16,7 @@ from hetero_mtf.mesh.compat import mtf, placement
 from hetero_mtf.mesh.forms import Sizes, device_strings, layout_axes, mesh_shape, size_lists
 
 
-class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
+class UnevenMeshImpl(placement.PlacementMeshImpl):
     """Processors on named mesh axes, each holding its own, not necessarily equal, slice.
 
     Parameters
@@ -94,7 +94,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         """Return the mesh axis that dimension `name` lies on, None if it is whole."""
         return self._axis_of.get(name)
 
-    def sizes_of(self, dimension: Any) -> tuple[int, ...]:
+    def sizes_of(self, dimension: mtf.Dimension) -> tuple[int, ...]:
         """Return the units of each processor along the mesh axis of a laid-out `dimension`, an `mtf.Dimension`.
 
         Raises
@@ -114,7 +114,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             raise LayoutError(f"dimension {dimension.name} has {dimension.size} units, its sizes {known}", "make them agree")
         return sizes[dimension.size]
 
-    def tensor_dimension_to_mesh_axis(self, tensor_dimension: Any) -> int | None:
+    def tensor_dimension_to_mesh_axis(self, tensor_dimension: mtf.Dimension) -> int | None:
         """Return the mesh axis that `tensor_dimension`, an `mtf.Dimension`, lies on, None if it is whole."""
         return self._axis_of.get(tensor_dimension.name)
 
@@ -133,20 +133,20 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             raise LayoutError(f"two dimensions of {shape} lie on one mesh axis", "give one of them another name")
         return mtf.TensorLayout(axes)
 
-    def is_uneven(self, shape: Any) -> bool:
+    def is_uneven(self, shape: mtf.Shape) -> bool:
         """Return whether the processors' slices of a tensor differ in shape."""
         return any(len(set(self.sizes_of(d))) > 1 for d in shape.dims if d.name in self._axis_of)
 
-    def processor_shape(self, shape: Any, pnum: int) -> list[int]:
+    def processor_shape(self, shape: mtf.Shape, pnum: int) -> list[int]:
         """Return the shape of processor `pnum`'s slice of a tensor of `shape`."""
         self.tensor_layout(shape)
         return [self._extent(dimension, pnum)[1] for dimension in shape.dims]
 
-    def slice_begin(self, tensor_shape: Any, pnum: int) -> list[int]:
+    def slice_begin(self, tensor_shape: mtf.Shape, pnum: int) -> list[int]:
         """Return where processor `pnum`'s slice begins in each dimension."""
         return [self._extent(dimension, pnum)[0] for dimension in tensor_shape.dims]
 
-    def _extent(self, dimension: Any, pnum: int) -> tuple[int, int]:
+    def _extent(self, dimension: mtf.Dimension, pnum: int) -> tuple[int, int]:
         """Return (begin, length) of a dimension on a processor."""
         axis = self._axis_of.get(dimension.name)
         if axis is None:
@@ -161,7 +161,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         coordinates[axis] = place
         return self._coordinates.index(tuple(coordinates))
 
-    def slice_shape(self, tensor_shape: Any) -> list[int]:
+    def slice_shape(self, tensor_shape: mtf.Shape) -> list[int]:
         """Return the single slice shape of an equally split tensor.
 
         Raises
@@ -173,11 +173,11 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             raise LayoutError(f"{tensor_shape} is cut unevenly and has no single slice shape", "use an operation that takes unequal slices")
         return self.processor_shape(tensor_shape, 0)
 
-    def slice_size(self, tensor_shape: Any) -> int:
+    def slice_size(self, tensor_shape: mtf.Shape) -> int:
         """Return the elements of the largest slice."""
         return max(math.prod(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
 
-    def laid_out_size(self, tensor_shape: Any) -> int:
+    def laid_out_size(self, tensor_shape: mtf.Shape) -> int:
         """Return the elements of all slices together."""
         return sum(math.prod(self.processor_shape(tensor_shape, pnum)) for pnum in range(self.size))
 
@@ -214,7 +214,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
             return results
         return tuple(map(without, results)) if isinstance(results, tuple) else without(results)
 
-    def make_slices(self, tf_tensor: tf.Tensor, tensor_shape: Any) -> list[tf.Tensor]:
+    def make_slices(self, tf_tensor: tf.Tensor, tensor_shape: mtf.Shape) -> list[tf.Tensor]:
         """Return every processor's slice of a whole tensor `tf_tensor`, sliced on its own device."""
         if not tf_tensor.shape.is_fully_defined():
             tf_tensor = tf.ensure_shape(tf_tensor, tensor_shape.to_integer_list)
@@ -223,7 +223,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         with tf.device(tf_tensor.device):
             return [tf.slice(tf_tensor, self.slice_begin(tensor_shape, p), self.processor_shape(tensor_shape, p)) for p in range(self.size)]
 
-    def broadcast_impl(self, old_slices: Any, old_shape: Any, new_shape: Any) -> Any:
+    def broadcast_impl(self, old_slices: Any, old_shape: mtf.Shape, new_shape: mtf.Shape) -> Any:
         """Return slices of `old_shape` broadcast to `new_shape`, a superset of its dimensions."""
         old = old_slices.to_laid_out_tensor().tensor_list
         expanded = [dimension if dimension in old_shape.dims else None for dimension in new_shape.dims]
@@ -330,7 +330,7 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):  # type: ignore[misc]
         """Raise `LayoutError`: slices of unequal sizes have no neighbours to receive from."""
         raise LayoutError("receive (shift, halo exchange) is not supported on unequal slices", "gather the dimension instead")
 
-    def random(self, shape: Any, tf_fn: Any, kwargs: Mapping[str, Any]) -> Any:
+    def random(self, shape: mtf.Shape, tf_fn: Any, kwargs: Mapping[str, Any]) -> Any:
         """Return slices of one random tensor that does not depend on the layout.
 
         One processor draws a seed per step. Every processor draws the whole tensor from it and keeps its

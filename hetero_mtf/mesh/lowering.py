@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
 from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.task_order import TaskOrder
@@ -44,7 +44,7 @@ AS_THEY_ARE = (
 )
 
 
-class Lowering(mtf.Lowering):  # type: ignore[misc]
+class Lowering(mtf.Lowering):
     """A Mesh-TensorFlow graph as TensorFlow operations, one set a processor.
 
     Parameters
@@ -69,21 +69,21 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
 
     def __init__(
         self,
-        graph: Any,
-        mesh_to_impl: Mapping[Any, UnevenMeshImpl],
-        wanted: Sequence[Any] | None = None,
+        graph: mtf.Graph,
+        mesh_to_impl: Mapping[mtf.Mesh, UnevenMeshImpl],
+        wanted: Sequence[Tensor | mtf.Operation] | None = None,
         task_order: TaskOrder | None = None,
         sources: Sources | None = None,
         begun: Mapping[str, tf.Tensor] | None = None,
     ) -> None:
         self.graph = graph
         self.mesh_to_impl = dict(mesh_to_impl)
-        self.tensors: dict[Any, Any] = {}
-        self.operations: dict[Any, Any] = {}
-        self.variables: dict[Any, Any] = {}
+        self.tensors: dict[Tensor, Any] = {}
+        self.operations: dict[mtf.Operation, Any] = {}
+        self.variables: dict[mtf.Variable, Any] = {}
         self._counters: list[tuple[str, int]] = []
-        self.writes: dict[Any, list[Any]] = {}  # Update -> (processors,) write operations
-        self.last_delayed: dict[Any, list[Any]] = {}  # mesh -> the last operations that were delayed by `after`
+        self.writes: dict[mtf.Operation, list[tf.Operation]] = {}  # Update -> (processors,) write operations
+        self.last_delayed: dict[mtf.Mesh, list[tf.Operation]] = {}  # mesh -> the last operations that were delayed by `after`
         self._task_order = task_order
         self._begun = begun or {}
         lowered = graph.operations if wanted is None else _needed(wanted)
@@ -99,17 +99,17 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
                     lower_operation(operation, self)
 
     @functools.cached_property
-    def initializer(self) -> Any:
+    def initializer(self) -> tf.Operation:
         """The operation that sets every variable, master and slices, to its initial value."""
         masters = [master for variable in self.variables.values() for master in variable.masters()]
         with tf.control_dependencies([master.initializer for master in masters]):
             return tf.group(*(variable.copy_from(variable.variable.get_master()) for variable in self.variables.values()))
 
-    def copy_masters_to_slices(self) -> Any:
+    def copy_masters_to_slices(self) -> tf.Operation:
         """Return the operation that sets all slices from the masters, as after restoring a checkpoint."""
         return tf.group(*(variable.copy_master_to_slices for variable in self.variables.values()))
 
-    def set_tensor_lowering(self, tensor: Any, laid_out_tensor: Any) -> None:
+    def set_tensor_lowering(self, tensor: Tensor, laid_out_tensor: Any) -> None:
         """Record the slices of a tensor, an empty one as a constant.
 
         Nothing is computed from empty tensors: TensorFlow divides by zero, and ends the process, where an empty tensor that is no
@@ -125,7 +125,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
             laid_out_tensor = mtf.LazyAllreduceSum(impl, known, laid_out_tensor.mesh_axes) if lazy else known
         super().set_tensor_lowering(tensor, laid_out_tensor)
 
-    def set_partial_sums(self, tensor: Any, laid_out_tensor: Any, mesh_axes: Sequence[int]) -> None:
+    def set_partial_sums(self, tensor: Tensor, laid_out_tensor: Any, mesh_axes: Sequence[int]) -> None:
         """Record slices that are partial sums, their all-reduce pending; without mesh axes they are the tensor's slices.
 
         Parameters
@@ -135,7 +135,7 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
         pending = mtf.LazyAllreduceSum(self.mesh_impl(tensor), laid_out_tensor, mesh_axes) if mesh_axes else laid_out_tensor
         self.set_tensor_lowering(tensor, pending)
 
-    def verify_slice_shapes(self, tensor: Any, laid_out_tensor: Any) -> None:
+    def verify_slice_shapes(self, tensor: Tensor, laid_out_tensor: Any) -> None:
         """Check every processor's slice, not only the first one's.
 
         Raises
@@ -150,20 +150,20 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
                 fault = f"{tensor.operation.name} made a slice of {piece.shape.as_list()} on processor {pnum}"
                 raise LayoutError(f"{fault}, expected {expected}", "correct its output shape")
 
-    def is_read(self, operation: Any) -> bool:
+    def is_read(self, operation: mtf.Operation) -> bool:
         """Return whether another operation reads an output of `operation`."""
         return any(tensor in self._read for tensor in operation.outputs)
 
-    def task_gate(self, operation: Any, pnum: int) -> Any:
+    def task_gate(self, operation: mtf.Operation, pnum: int) -> Any:
         """Return the context in which processor `pnum` computes its part of an operation, after the task before on its device."""
         return self._task_order.gate(operation.mesh, pnum) if self._task_order else contextlib.nullcontext()
 
-    def after_call(self, operation: Any, pnum: int) -> Any:
+    def after_call(self, operation: mtf.Operation, pnum: int) -> Any:
         """Return the context in which processor `pnum` reads what steps keep, after the call before is done on its device."""
         token = self._begun.get(self.mesh_impl(operation).devices[pnum])
         return tf.control_dependencies([token]) if token is not None else contextlib.nullcontext()
 
-    def record_computed(self, operation: Any, pnum: int, slices: Sequence[tf.Tensor]) -> None:
+    def record_computed(self, operation: mtf.Operation, pnum: int, slices: Sequence[tf.Tensor]) -> None:
         """Make the next task of a processor's device wait for the slices of an operation that every step needs.
 
         Parameters
@@ -175,15 +175,15 @@ class Lowering(mtf.Lowering):  # type: ignore[misc]
                 operation.mesh, pnum, [piece for tensor, piece in zip(operation.outputs, slices) if tensor in self._always]
             )
 
-    def slices(self, tensor: Any) -> list[tf.Tensor]:
+    def slices(self, tensor: Tensor) -> list[tf.Tensor]:
         """Return every processor's slice of a tensor, with all pending all-reduces done."""
         slices: list[tf.Tensor] = self.tensors[tensor].to_laid_out_tensor().tensor_list
         return slices
 
 
-def _needed(wanted: Sequence[Any]) -> set[Any]:
+def _needed(wanted: Sequence[Tensor | mtf.Operation]) -> set[mtf.Operation]:
     """Return the operations that tensors and operations depend on, their own included."""
-    needed: set[Any] = set()
+    needed: set[mtf.Operation] = set()
     waiting = [item if isinstance(item, mtf.Operation) else item.operation for item in wanted]
     while waiting:
         operation = waiting.pop()
@@ -194,7 +194,7 @@ def _needed(wanted: Sequence[Any]) -> set[Any]:
     return needed
 
 
-def _read(operations: Iterable[Any], wanted: Sequence[Any]) -> set[Any]:
+def _read(operations: Iterable[mtf.Operation], wanted: Sequence[Tensor | mtf.Operation]) -> set[Tensor]:
     """Return the tensors that are read by operations or wanted themselves."""
     return {tensor for operation in operations for tensor in operation.inputs} | {t for t in wanted if isinstance(t, mtf.Tensor)}
 
@@ -210,7 +210,7 @@ def _is_computed_and_empty(piece: tf.Tensor) -> bool:
     return is_empty(piece) and piece.op.type != "Const"
 
 
-def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:
+def lower(graph: mtf.Graph, mesh_to_impl: Mapping[mtf.Mesh, UnevenMeshImpl]) -> Lowering:
     """Return a Mesh-TensorFlow graph lowered onto unequal slices, in the present `tf.Graph`.
 
     Parameters
@@ -242,7 +242,7 @@ def lower(graph: Any, mesh_to_impl: Mapping[Any, UnevenMeshImpl]) -> Lowering:
 
 
 @functools.singledispatch
-def lower_operation(operation: Any, lowering: Lowering) -> None:
+def lower_operation(operation: mtf.Operation, lowering: Lowering) -> None:
     """Lower one operation; the default serves stock operations known to be correct on unequal slices.
 
     Raises
@@ -258,7 +258,7 @@ def lower_operation(operation: Any, lowering: Lowering) -> None:
 
 
 @lower_operation.register(mtf.Constant)
-def _lower_constant(operation: Any, lowering: Lowering) -> None:
+def _lower_constant(operation: mtf.Operation, lowering: Lowering) -> None:
     """Fill every slice with the value, or slice an array, which Mesh-TensorFlow accepts too."""
     impl, output = lowering.mesh_impl(operation), operation.outputs[0]
     if np.ndim(operation._value):
@@ -272,7 +272,7 @@ def _lower_constant(operation: Any, lowering: Lowering) -> None:
 
 
 @lower_operation.register(mtf.ReshapeOperation)
-def _lower_reshape(operation: Any, lowering: Lowering) -> None:
+def _lower_reshape(operation: mtf.Operation, lowering: Lowering) -> None:
     """Reshape or rename: keep slices that stay in place on each mesh axis; gather and split again the others."""
     impl = lowering.mesh_impl(operation)
     old, new = operation.inputs[0].shape, operation.outputs[0].shape
@@ -297,7 +297,7 @@ def _lower_reshape(operation: Any, lowering: Lowering) -> None:
     lowering.set_tensor_lowering(operation.outputs[0], slices)
 
 
-def _exchanges(impl: UnevenMeshImpl, old: Any, new: Any, kept: set[int]) -> list[tuple[int, int, int]]:
+def _exchanges(impl: UnevenMeshImpl, old: mtf.Shape, new: mtf.Shape, kept: set[int]) -> list[tuple[int, int, int]]:
     """Return (mesh axis, old tensor axis, new tensor axis) of each resharding from one tensor dimension to another that an all-to-all does.
 
     The shape must be unchanged, and neither dimension may lie on another mesh axis, before or after.
@@ -315,7 +315,7 @@ def _exchanges(impl: UnevenMeshImpl, old: Any, new: Any, kept: set[int]) -> list
     return exchanges
 
 
-def _reshape_slices(impl: UnevenMeshImpl, slices: Any, new: Any, cuts: Mapping[int, int]) -> Any:
+def _reshape_slices(impl: UnevenMeshImpl, slices: Any, new: mtf.Shape, cuts: Mapping[int, int]) -> Any:
     """Reshape every slice to its part of `new`, unsplit along the dimensions that are split afterwards."""
     lazy, pieces = isinstance(slices, mtf.LazyAllreduceSum), _own_slices(slices)
 
@@ -329,7 +329,7 @@ def _reshape_slices(impl: UnevenMeshImpl, slices: Any, new: Any, cuts: Mapping[i
     return mtf.LazyAllreduceSum(impl, reshaped, slices.mesh_axes) if lazy else reshaped
 
 
-def _stays(impl: UnevenMeshImpl, old: Any, new: Any, axis: int) -> bool:
+def _stays(impl: UnevenMeshImpl, old: mtf.Shape, new: mtf.Shape, axis: int) -> bool:
     """Return whether the slices along a mesh axis hold the same elements before and after."""
     before, after = (impl.tensor_layout(shape).mesh_axis_to_tensor_axis(impl.ndims)[axis] for shape in (old, new))
     if before is None or after is None:
@@ -342,5 +342,5 @@ def _stays(impl: UnevenMeshImpl, old: Any, new: Any, axis: int) -> bool:
     return left[0] == left[1] and boundaries[0] == boundaries[1]
 
 
-def _size(dimensions: Any) -> int:
+def _size(dimensions: Iterable[mtf.Dimension]) -> int:
     return math.prod(dimension.size for dimension in dimensions)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from hetero_mtf.mesh.compat import mtf
 
 
 class Source(NamedTuple):
@@ -26,11 +28,11 @@ class Sources:
     graph : mtf.Graph, to which operations are added.
     """
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: mtf.Graph) -> None:
         self._graph = graph
         self._present: Source | None = None
         self._counted = len(graph.operations)
-        self._source_of: dict[Any, Source | None] = {}
+        self._source_of: dict[mtf.Operation, Source | None] = {}
 
     def begin(self, source: Source | None) -> None:
         """Begin a source: operations that are added from now on are part of it.
@@ -42,7 +44,7 @@ class Sources:
         self._record()
         self._present = source
 
-    def begin_backward(self, operation: Any) -> None:
+    def begin_backward(self, operation: mtf.Operation) -> None:
         """Begin the backward pass of the layer that an operation was built for.
 
         Parameters
@@ -52,7 +54,7 @@ class Sources:
         source = self.of(operation)
         self.begin(Source(source.layer, "backward") if source is not None else None)
 
-    def assign(self, operation: Any, source: Source) -> None:
+    def assign(self, operation: mtf.Operation, source: Source) -> None:
         """Make an operation part of a source, whatever was begun.
 
         Parameters
@@ -63,7 +65,7 @@ class Sources:
         self._record()
         self._source_of[operation] = source
 
-    def scope(self, operation: Any) -> str:
+    def scope(self, operation: mtf.Operation) -> str:
         """Return the beginning of the name under which an operation is lowered, such as "layer3_backward/"; a trace finds it by that.
 
         Parameters
@@ -73,7 +75,7 @@ class Sources:
         source = self.of(operation)
         return f"layer{source.layer}_{source.step_pass}/" if source is not None else ""
 
-    def of(self, operation: Any) -> Source | None:
+    def of(self, operation: mtf.Operation) -> Source | None:
         """Return what an operation was built for; None for no layer.
 
         Parameters

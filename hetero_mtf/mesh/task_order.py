@@ -19,6 +19,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+
 TASK_END = "task_end"  # name of the operation that waits for a task on a device
 
 
@@ -34,7 +37,7 @@ class OrderedTask:
     """
 
     name: str
-    mesh: Any
+    mesh: mtf.Mesh
     first: int
 
 
@@ -62,7 +65,9 @@ class TaskOrder:
     wanted : mtf.Tensor and mtf.Operation that every step computes; tasks do not wait for what none of them needs.
     """
 
-    def __init__(self, task_order: Sequence[OrderedTask], devices: Mapping[Any, Sequence[Hashable]], wanted: Sequence[Any]) -> None:
+    def __init__(
+        self, task_order: Sequence[OrderedTask], devices: Mapping[mtf.Mesh, Sequence[Hashable]], wanted: Sequence[Tensor | mtf.Operation]
+    ) -> None:
         self.wanted = list(wanted)
         self._devices = devices
         self._starts: dict[int, list[OrderedTask]] = {}
@@ -71,7 +76,7 @@ class TaskOrder:
         self._progress: dict[Hashable, _DeviceProgress] = {}
         self.name = ""
 
-    def reach(self, index: int, mesh_to_impl: Mapping[Any, Any]) -> None:
+    def reach(self, index: int, mesh_to_impl: Mapping[mtf.Mesh, UnevenMeshImpl]) -> None:
         """Begin the tasks whose first operation is number `index`.
 
         Parameters
@@ -93,12 +98,12 @@ class TaskOrder:
             # Entered again for each operation: TensorFlow then leaves out dependencies that an input has already.
             self._progress[key] = _DeviceProgress(tf.control_dependencies([end]), [])
 
-    def gate(self, mesh: Any, pnum: int) -> Any:
+    def gate(self, mesh: mtf.Mesh, pnum: int) -> Any:
         """Return the context in which processor `pnum` of a mesh computes."""
         progress = self._progress.get(self._devices[mesh][pnum])
         return progress.gate if progress else contextlib.nullcontext()
 
-    def add(self, mesh: Any, pnum: int, computed: Sequence[tf.Tensor]) -> None:
+    def add(self, mesh: mtf.Mesh, pnum: int, computed: Sequence[tf.Tensor]) -> None:
         """Make the next task of a processor's device wait for tensors."""
         progress = self._progress.get(self._devices[mesh][pnum])
         if progress:

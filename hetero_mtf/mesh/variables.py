@@ -8,16 +8,13 @@ all consumers, and every write waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
-
-Tensor = Any
 
 
 class SliceVariables:
@@ -31,9 +28,9 @@ class SliceVariables:
     def __init__(self, container: str) -> None:
         self.container = container
         self._handles: dict[str, list[tf.Tensor]] = {}
-        self._laid_out: dict[str, tuple[Any, UnevenMeshImpl, tf.DType]] = {}
+        self._laid_out: dict[str, tuple[mtf.Shape, UnevenMeshImpl, tf.DType]] = {}
 
-    def handles(self, name: str, shape: Any, dtype: tf.DType, impl: UnevenMeshImpl) -> list[tf.Tensor]:
+    def handles(self, name: str, shape: mtf.Shape, dtype: tf.DType, impl: UnevenMeshImpl) -> list[tf.Tensor]:
         """Return the (processors,) handles of a variable's slices, created on first use.
 
         Raises
@@ -54,7 +51,7 @@ class SliceVariables:
         for name, (shape, impl, dtype) in self._laid_out.items():
             self._handles[name] = [self._handle(name, shape, dtype, impl, pnum) for pnum in range(impl.size)]
 
-    def _handle(self, name: str, shape: Any, dtype: tf.DType, impl: UnevenMeshImpl, pnum: int) -> tf.Tensor:
+    def _handle(self, name: str, shape: mtf.Shape, dtype: tf.DType, impl: UnevenMeshImpl, pnum: int) -> tf.Tensor:
         with tf.device(impl.devices[pnum]):
             return tf.raw_ops.VarHandleOp(
                 dtype=dtype,
@@ -68,12 +65,12 @@ class SliceVariables:
         """Return the names of all variables, in the order of creation."""
         return list(self._handles)
 
-    def layout(self, name: str) -> tuple[Any, UnevenMeshImpl, tf.DType, list[tf.Tensor]]:
+    def layout(self, name: str) -> tuple[mtf.Shape, UnevenMeshImpl, tf.DType, list[tf.Tensor]]:
         """Return the whole shape (mtf.Shape), mesh implementation, dtype and handles of a variable."""
         return (*self._laid_out[name], self._handles[name])
 
 
-class Parameter(mtf.Operation):  # type: ignore[misc]
+class Parameter(mtf.Operation):
     """The value of a sliced variable at the start of the step; `outputs[0]` is its snapshot.
 
     Parameters
@@ -84,7 +81,7 @@ class Parameter(mtf.Operation):  # type: ignore[misc]
     shape : mtf.Shape of the whole variable.
     """
 
-    def __init__(self, mesh: Any, variables: SliceVariables, name: str, shape: Any, dtype: tf.DType) -> None:
+    def __init__(self, mesh: mtf.Mesh, variables: SliceVariables, name: str, shape: mtf.Shape, dtype: tf.DType) -> None:
         super().__init__([], mesh=mesh, name=name)
         self.variables = variables
         self.variable_name = name
@@ -113,7 +110,7 @@ def _lower_parameter(operation: Parameter, lowering: Lowering) -> None:
     lowering.set_tensor_lowering(value, impl.on_processors(read))
 
 
-class Update(mtf.Operation):  # type: ignore[misc]
+class Update(mtf.Operation):
     """Writes to the slices of variables, each write after the snapshots of all of them.
 
     Parameters
@@ -128,7 +125,7 @@ class Update(mtf.Operation):  # type: ignore[misc]
         self,
         parameters: Sequence[Parameter],
         inputs: Sequence[Tensor],
-        write: Callable[[Sequence[tf.Tensor], Sequence[tf.Tensor], Sequence[tf.Tensor]], Sequence[Any]],
+        write: Callable[[Sequence[tf.Tensor], Sequence[tf.Tensor], Sequence[tf.Tensor]], Sequence[tf.Operation]],
         name: str,
     ) -> None:
         super().__init__([*(p.value for p in parameters), *inputs], mesh=parameters[0].mesh, name=name)
@@ -158,7 +155,7 @@ def _lower_update(operation: Update, lowering: Lowering) -> None:
     count = len(operation.parameters)
     slices = [lowering.slices(tensor) for tensor in operation.inputs]
     handles = [p.variables.handles(p.variable_name, p.value.shape, p.value.dtype, impl) for p in operation.parameters]
-    writes: list[Sequence[Any]] = []
+    writes: list[Sequence[tf.Operation]] = []
     for pnum, device in enumerate(impl.devices):
         own = [pieces[pnum] for pieces in slices]
         with tf.device(device), tf.control_dependencies(own[:count]):
@@ -168,7 +165,9 @@ def _lower_update(operation: Update, lowering: Lowering) -> None:
     lowering.operations[operation] = [write for group in writes for write in group]
 
 
-def _written(operation: Update, handles: Sequence[Any], snapshots: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
+def _written(
+    operation: Update, handles: Sequence[tf.Tensor], snapshots: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]
+) -> Sequence[tf.Operation]:
     active = operation.active
     if operation.is_guarded:
         *inputs, count = inputs
@@ -186,7 +185,7 @@ def _written(operation: Update, handles: Sequence[Any], snapshots: Sequence[tf.T
 def assign(parameter: Parameter, value: Tensor) -> Update:
     """Return the update that replaces a variable's value after its snapshot was taken."""
 
-    def write(handles: Sequence[tf.Tensor], _: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[Any]:
+    def write(handles: Sequence[tf.Tensor], _: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]) -> Sequence[tf.Operation]:
         return [tf.raw_ops.AssignVariableOp(resource=handles[0], value=inputs[0])]
 
     return Update([parameter], [value], write, f"{parameter.name}_assign")

@@ -13,7 +13,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import ITS_OWN
 from hetero_mtf.mesh.batch_parts import Fed
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.sources import Source
@@ -44,7 +44,7 @@ class InputLayout:
 
     sizes: tuple[int, ...] | None
     axis: str | None
-    batch: Any
+    batch: mtf.Dimension
 
 
 InputKey = tuple[int, InputLayout]
@@ -236,7 +236,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         resharded = self._laid_out(value.tensor, [required.batch, *value.tensor.shape.dims[1:]])
         return dataclasses.replace(value, tensor=resharded, logits=None)
 
-    def _laid_out(self, tensor: Any, dimensions: Sequence[Any]) -> Any:
+    def _laid_out(self, tensor: Tensor, dimensions: Sequence[mtf.Dimension]) -> Tensor:
         """Return a tensor of this mesh or another one on this mesh, with these dimensions of the same extents."""
         shape = mtf.Shape(list(dimensions))
         return mtf.reshape(tensor, shape) if tensor.mesh is self.mesh else transfer(tensor, self.mesh, shape)
@@ -274,7 +274,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         mask = None if value.mask is None else self._laid_out(value.mask, [batch, *value.mask.shape.dims[1:]])
         return Value(unsplit, logits=None if logits is None else (unsplit, logits[1]), mask=mask)
 
-    def _gather(self, source: int, value: Value, batch: Any) -> Value:
+    def _gather(self, source: int, value: Value, batch: mtf.Dimension) -> Value:
         _, *outer, channels = value.tensor.shape.dims
         gathered = self._laid_out(value.tensor, [batch, *outer, mtf.Dimension(f"layer{source}", channels.size)])
         if value.features == 1:

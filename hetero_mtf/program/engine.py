@@ -32,11 +32,12 @@ from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.plan_checks import check_cluster, check_mixing, check_plan
 from hetero_mtf.program.program import Program, build_program
 from hetero_mtf.program.slices import SliceAccess
+from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.runtime.process_memory import return_memory
 from hetero_mtf.runtime.step_trace import StepTrace, traced
 
 Targets = tuple[Target | None, ...]
-Key = tuple[str, int, Any, int]
+ProgramKey = tuple[str, int, Any, int]
 """Of a program: what it does, samples in a batch, forms of the batch's arrays, phase of butterfly mixing."""
 
 Finished = tuple[BatchArrays, Result]
@@ -76,7 +77,7 @@ class Engine:
         self,
         graph: LayerGraph,
         plan: Plan,
-        cluster: Any,
+        cluster: Cluster,
         objective: Objective,
         rule: UpdateRule,
         seed: int,
@@ -94,12 +95,11 @@ class Engine:
         stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
         kept = Histories(self._container.name), SliceVariables(self._container.name)
         self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution, *kept)
-        self._access = SliceAccess(self._variables, mixing)
-        self._pending = dict(values)
+        self._access, self._pending = SliceAccess(self._variables, mixing), dict(values)
         self._tf_graph = tf.Graph()
         self._session: Any = None
         self._kept: dict[str, np.ndarray] = {}  # values between a session that is closed and the next one
-        self._programs: dict[Key, Any] = {}
+        self._programs: dict[ProgramKey, Any] = {}
         self._staged: list[StagedBatches] = []
         self._written: set[str] = set()
         self._closed = False
@@ -268,7 +268,7 @@ class Engine:
         shape = next(v.shape for v in self.graph.layers[int(index)].variables if v.name == name)
         return self._context.rule.slot_shape(slot[0], shape) if slot else shape
 
-    def _key(self, mode: str, batch: BatchArrays, step: int) -> Key:
+    def _key(self, mode: str, batch: BatchArrays, step: int) -> ProgramKey:
         phase = step % mixing_rounds(len(self._devices)) if self._context.mixing and mode == "train" else 0
         samples = tuple((array.shape[1:], str(array.dtype)) for array in batch.x)
         return mode, batch.size, (self._targets(batch) if mode != "predict" else (), samples), phase
@@ -290,7 +290,7 @@ class Engine:
         self._staged += [] if staged is None else [staged]
         return staged
 
-    def _built(self, key: Key, build: Callable[[], Any]) -> Any:
+    def _built(self, key: ProgramKey, build: Callable[[], Any]) -> Any:
         """Return a program, built on first use."""
         if key not in self._programs:
             known = {other[:-1] for other in self._programs}
@@ -304,7 +304,7 @@ class Engine:
             self._programs[key] = program
         return self._programs[key]
 
-    def _opened(self) -> Any:
+    def _opened(self) -> tf.compat.v1.Session:
         """Return the session, opened if there is none, with the values that were kept for it."""
         if self._session is None:
             self._session = self.cluster.session(self._tf_graph)
@@ -394,7 +394,7 @@ def _result(fetched: Mapping[str, Any]) -> Result:
     return Result(float(fetched["loss"]), parts, fetched.get("outputs"), bool(fetched.get("finite", True)))
 
 
-def _placed(stage: Stage, plan: Plan, cluster: Any) -> PlacedStage:
+def _placed(stage: Stage, plan: Plan, cluster: Cluster) -> PlacedStage:
     devices = [cluster.devices[index] for index in stage.devices]
     collectives = Collectives(plan.collectives, tuple(device.host for device in devices), plan.bucket_bytes)
     return PlacedStage(stage, tuple(device.tf_device for device in devices), collectives)

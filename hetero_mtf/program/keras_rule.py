@@ -31,12 +31,11 @@ from hetero_mtf.keras_reading.private_names import (
     updated_variables,
 )
 from hetero_mtf.keras_reading.traced_calls.replacements import replaced
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update
 from hetero_mtf.planning.memory.optimizer_slots import AVERAGE, ELEMENTWISE
 
-Tensor = Any
 Shape = tuple[int, ...]
 Constraint = Callable[[tf.Tensor], tf.Tensor]
 

@@ -16,13 +16,13 @@ from hetero_mtf.keras_reading.keras_call import weights_of
 from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements
 from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.layers.half_precision import sums_in
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations import mixing
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.sources import Source, Sources
 from hetero_mtf.mesh.sums.buckets import Buckets
-from hetero_mtf.mesh.variables import Parameter
+from hetero_mtf.mesh.variables import Parameter, Update
 from hetero_mtf.program.builder import Builder
 from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.loss_scale import not_finite, seed_of_loss, skip_where_not_finite, unscaled
@@ -30,7 +30,6 @@ from hetero_mtf.program.passes import squares_key
 from hetero_mtf.program.slots import slot_parameter
 from hetero_mtf.program.updates import updates
 
-Tensor = Any
 _POWERS = {"l1": tf.abs, "l2": tf.square}
 
 
@@ -51,13 +50,13 @@ class StepGradients:
     """
 
     context: ProgramContext
-    graph: Any
+    graph: mtf.Graph
     sources: Sources
     builders: Sequence[Builder]
     gradients: Mapping[VariableKey, Tensor]
     slots: dict[tuple[VariableKey, str], Parameter] = dataclasses.field(default_factory=dict)
     loss_scale: tf.Tensor | None = None
-    not_finite: dict[Any, Tensor] = dataclasses.field(default_factory=dict)
+    not_finite: dict[mtf.Mesh, Tensor] = dataclasses.field(default_factory=dict)
 
 
 def penalties(context: ProgramContext, builders: Sequence[Builder]) -> list[Tensor]:
@@ -131,12 +130,12 @@ def _constraint(layer: Layer, name: str) -> Callable[[tf.Tensor], tf.Tensor] | N
     return None if constraint is None else compared_by_elements()(constraint)
 
 
-def learning(step: StepGradients, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[Any]:
+def learning(step: StepGradients, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int) -> list[mtf.Operation]:
     """Return the operations that end a step: the updates of all variables, and their mixing; parameters as for `weight_updates`."""
     return [*state_updates(step.builders), *weight_updates(step, terms, scalars, phase)]
 
 
-def state_updates(builders: Sequence[Builder]) -> list[Any]:
+def state_updates(builders: Sequence[Builder]) -> list[Update]:
     """Return the updates of the variables that no optimizer updates.
 
     Parameters
@@ -146,7 +145,7 @@ def state_updates(builders: Sequence[Builder]) -> list[Any]:
     return [update for builder in builders for update in builder.updates]
 
 
-def weight_updates(step: StepGradients, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int = 0) -> list[Any]:
+def weight_updates(step: StepGradients, terms: Sequence[Tensor], scalars: Mapping[str, tf.Tensor], phase: int = 0) -> list[mtf.Operation]:
     """Return the updates of the variables that the optimizer updates, and their mixing.
 
     Parameters
@@ -185,8 +184,8 @@ def weight_updates(step: StepGradients, terms: Sequence[Tensor], scalars: Mappin
 
 
 def _mixed(
-    context: ProgramContext, keys: Iterable[VariableKey], parameters: Sequence[Parameter], after: Sequence[Any], phase: int
-) -> list[Any]:
+    context: ProgramContext, keys: Iterable[VariableKey], parameters: Sequence[Parameter], after: Sequence[Update], phase: int
+) -> list[mixing.Mix]:
     """Return the operations that mix the copies of the variables that are mixed, each after its update."""
     weights = [context.mixing.of(index) for index, _ in keys]
     return [mixing.Mix(p, update, samples, phase) for samples, p, update in zip(weights, parameters, after) if samples]
@@ -218,7 +217,7 @@ def _gradients(
 def _summed(step: StepGradients, trained: Sequence[VariableKey]) -> dict[VariableKey, Tensor]:
     """Return the gradients without penalties, their all-reduces fused into buckets in the order in which backward passes compute them."""
     layers = step.context.graph.layers
-    by_mesh: dict[Any, list[VariableKey]] = {}
+    by_mesh: dict[mtf.Mesh, list[VariableKey]] = {}
     for key in reversed(trained):
         if key in step.gradients:
             by_mesh.setdefault(step.gradients[key].mesh, []).append(key)

@@ -19,13 +19,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations.local import Local
+from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.precision import NotFinite
 from hetero_mtf.mesh.operations.transfer import on_every_mesh
 from hetero_mtf.mesh.variables import Update
 
-Tensor = Any
 SCALAR = "loss_scale"  # its name among the scalars of a step
 SCALED_POLICY = "mixed_float16"  # models of this policy are trained with it, as in Keras
 
@@ -114,27 +113,27 @@ def seed_of_loss(loss: Tensor, weight: float, scale: tf.Tensor | None) -> Tensor
 def unscaled(gradient: Tensor, scale: tf.Tensor) -> Tensor:
     """Return a gradient divided by the loss scale."""
 
-    def divide(_: Any, piece: tf.Tensor) -> tf.Tensor:
+    def divide(_: Processor, piece: tf.Tensor) -> tf.Tensor:
         return piece / tf.cast(scale, piece.dtype)
 
     return Local("unscale", divide, [gradient], [(gradient.shape, gradient.dtype)]).outputs[0]
 
 
-def not_finite(gradients: Sequence[Tensor]) -> dict[Any, Tensor]:
+def not_finite(gradients: Sequence[Tensor]) -> dict[mtf.Mesh, Tensor]:
     """Return for each mesh a () number that is 0 where all gradients of all meshes are finite.
 
     Parameters
     ----------
     gradients : (gradients,) mtf.Tensor, on one mesh or several.
     """
-    by_mesh: dict[Any, list[Tensor]] = {}
+    by_mesh: dict[mtf.Mesh, list[Tensor]] = {}
     for gradient in gradients:
         by_mesh.setdefault(gradient.mesh, []).append(gradient)
     shared = on_every_mesh([NotFinite(tensors).outputs[0] for tensors in by_mesh.values()])
     return {mesh: functools.reduce(mtf.add, counts) for mesh, counts in shared.items()}
 
 
-def skip_where_not_finite(updates: Sequence[Update], counts: Mapping[Any, Tensor]) -> None:
+def skip_where_not_finite(updates: Sequence[Update], counts: Mapping[mtf.Mesh, Tensor]) -> None:
     """Let updates write nothing in steps with gradients that are not finite.
 
     Parameters

@@ -14,7 +14,7 @@ from hetero_mtf.errors import DataError, UnsupportedError
 from hetero_mtf.keras_reading.private_names import LossFunctionWrapper, logits_of, set_logits, set_mask
 from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_elements
 from hetero_mtf.mesh.batch_parts import Fed, import_batch
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.precision import cast
@@ -84,7 +84,7 @@ def is_samplewise(loss: Any) -> bool:
     return config.get("axis", -1) == -1 and config.get("ignore_class") is None
 
 
-def weighted_loss(loss: Any, output: Value, y: Fed, weight: Fed, scale: tf.Tensor, share: float = 1.0) -> Any:
+def weighted_loss(loss: Any, output: Value, y: Fed, weight: Fed, scale: tf.Tensor, share: float = 1.0) -> Tensor:
     """Return the scalar loss of an output, an mtf.Tensor.
 
     Of a samplewise loss it is `scale * sum over samples of weight * loss(y, output)`, of another one `share` times Keras's value.
@@ -121,7 +121,7 @@ def weighted_loss(loss: Any, output: Value, y: Fed, weight: Fed, scale: tf.Tenso
         copy = tf.identity(value)
         return tf.gradients(forward(p, copy, truth, w, s), copy, dy)[0]
 
-    def gradient(_: Local, dy: Any) -> Sequence[Any]:
+    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
         inputs = [source, targets, weights, factor, dy]
         to_source = Local("loss_gradient", backward, inputs, [(source.shape, source.dtype)], unsplit=features)
         return [to_source.outputs[0], None, None, None]
@@ -131,7 +131,7 @@ def weighted_loss(loss: Any, output: Value, y: Fed, weight: Fed, scale: tf.Tenso
     return operation.outputs[0]
 
 
-def _unsplit_loss(loss: Any, activation: str, source: Any, inputs: Sequence[Any], share: float) -> Any:
+def _unsplit_loss(loss: Any, activation: str, source: Tensor, inputs: Sequence[Tensor], share: float) -> Tensor:
     """Return Keras's value of a loss of whole outputs, its own reduction, masks and weights included."""
     part = share if loss.reduction in ("sum_over_batch_size", "mean", "mean_with_sample_weight") else 1.0
 

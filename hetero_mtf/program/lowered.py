@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.task_order import TaskOrder
@@ -16,8 +16,8 @@ from hetero_mtf.program.passes import TaskGraph
 
 def lowered(
     passes: TaskGraph,
-    computed: Sequence[Any],
-    outputs: Sequence[Any],
+    computed: Sequence[Tensor | mtf.Operation],
+    outputs: Sequence[Tensor],
     ordered: bool,
     begun: Mapping[str, tf.Tensor] | None = None,
 ) -> Lowering:
@@ -40,7 +40,7 @@ def lowered(
     return Lowering(passes.graph, impls, [*computed, *outputs], order, passes.sources, begun)
 
 
-def first_slice(lowering: Lowering, tensor: Any) -> tf.Tensor:
+def first_slice(lowering: Lowering, tensor: Tensor) -> tf.Tensor:
     """Return a whole tensor from the first processor.
 
     Parameters

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.graph.variable_keys import VariableKey
 from hetero_mtf.mesh.batch_parts import Fed
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.sums.accumulate import accumulate
@@ -28,7 +27,6 @@ from hetero_mtf.program.feeding.inputs import ProgramInputs
 from hetero_mtf.program.loss_scale import seed_of_loss
 from hetero_mtf.program.ops.value import Value
 
-Tensor = Any
 _SQUARES = ":squares"
 
 
@@ -50,8 +48,8 @@ class _Pass:
     builder: Builder
     values: dict[int, Value]
     sources: frozenset[int]
-    received: tuple[Any, ...]
-    operations: tuple[Any, ...]
+    received: tuple[mtf.Operation, ...]
+    operations: tuple[mtf.Operation, ...]
     losses: dict[int, Tensor]
     added: tuple[Tensor, ...] = ()
 
@@ -177,7 +175,7 @@ class StepPasses(TaskGraph):
             self._added[key] = accumulate(self._added[key], loss) if key in self._added else loss
 
     def _layers_built(
-        self, builder: Builder, microbatch: int, values: dict[int, Value], sources: frozenset[int], received: tuple[Any, ...]
+        self, builder: Builder, microbatch: int, values: dict[int, Value], sources: frozenset[int], received: tuple[mtf.Operation, ...]
     ) -> _Pass:
         """Build the layers of a stage, and the losses of its outputs."""
         start, output_losses = len(self.graph.operations), {}

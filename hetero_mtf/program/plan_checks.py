@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.optimizers import SeveralRules, UpdateRule
-from hetero_mtf.runtime.cluster import check_live
+from hetero_mtf.runtime.cluster import Cluster, check_live
 
 
 def check_plan(plan: Plan, graph: LayerGraph) -> None:
@@ -48,7 +46,7 @@ def check_mixing(plan: Plan, rule: UpdateRule) -> None:
         )
 
 
-def check_cluster(plan: Plan, cluster: Any) -> None:
+def check_cluster(plan: Plan, cluster: Cluster) -> None:
     """Raise unless a plan's devices are those of a live cluster.
 
     Raises

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor
 from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.planning.names import TWO_BATCHES
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
@@ -106,7 +106,7 @@ def build_program(
     return Program(inputs, step, scalars, loss, parts, outputs, train, nodes, finite, staged)
 
 
-def _joined(lowering: Lowering, pieces: Sequence[Any]) -> tf.Tensor:
+def _joined(lowering: Lowering, pieces: Sequence[Tensor]) -> tf.Tensor:
     """Return the whole batch's output from those of microbatches."""
     microbatch_outputs = [first_slice(lowering, piece) for piece in pieces]
     with tf.device(microbatch_outputs[0].device):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from hetero_mtf.graph.variable_keys import layer_of
+from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.operations.mixing import NOT_MIXED, Mixing
 from hetero_mtf.mesh.variables import SliceVariables
@@ -33,7 +33,7 @@ class SliceAccess:
         self._reads: dict[tuple[str, int], tf.Tensor] = {}
         self._writes: dict[tuple[str, int], tuple[tf.Tensor, tf.Operation]] = {}
 
-    def read(self, session: Any, names: Sequence[str], copies: bool = False) -> dict[str, np.ndarray]:
+    def read(self, session: tf.compat.v1.Session, names: Sequence[str], copies: bool = False) -> dict[str, np.ndarray]:
         """Return whole values by name, each in the shape of the joined slices.
 
         Parameters
@@ -49,7 +49,7 @@ class SliceAccess:
                 values[name] = np.stack(pieces) if copies and self._weights(name) else self._join(name, pieces)
         return values
 
-    def write(self, session: Any, values: Mapping[str, np.ndarray], copies: bool = False) -> None:
+    def write(self, session: tf.compat.v1.Session, values: Mapping[str, np.ndarray], copies: bool = False) -> None:
         """Assign whole values by name, each slice to its processor.
 
         Parameters
@@ -129,6 +129,6 @@ class SliceAccess:
         return self._writes[key]
 
 
-def _window(impl: UnevenMeshImpl, shape: Any, pnum: int) -> tuple[slice, ...]:
+def _window(impl: UnevenMeshImpl, shape: mtf.Shape, pnum: int) -> tuple[slice, ...]:
     begins, lengths = impl.slice_begin(shape, pnum), impl.processor_shape(shape, pnum)
     return tuple(slice(begin, begin + length) for begin, length in zip(begins, lengths))

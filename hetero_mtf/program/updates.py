@@ -8,14 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.transfer import on_every_mesh
 from hetero_mtf.mesh.variables import Parameter, Update
 from hetero_mtf.program.keras_rule import keras_updates
 from hetero_mtf.program.optimizers import KerasRule, SeveralRules, UpdateRule
-
-Tensor = Any
 
 
 def updates(
@@ -64,7 +62,7 @@ def updates(
             inputs: Sequence[tf.Tensor],
             constraint: Callable[[tf.Tensor], tf.Tensor] | None = constraint,
             has_squares: bool = squared is not None,
-        ) -> Sequence[Any]:
+        ) -> Sequence[tf.Operation]:
             gradient, *begin = inputs
             square = [begin.pop()] if has_squares else []
             own = {name: tf.cast(value, snapshots[0].dtype) for name, value in scalars.items()}
@@ -120,7 +118,7 @@ def _clip(config: Mapping[str, Any], gradients: Sequence[Tensor]) -> list[Tensor
     return list(gradients)
 
 
-def _local(name: str, function: Any, inputs: Sequence[Tensor]) -> Tensor:
+def _local(name: str, function: Callable[..., tf.Tensor], inputs: Sequence[Tensor]) -> Tensor:
     return Local(name, function, inputs, [(inputs[0].shape, inputs[0].dtype)]).outputs[0]
 
 

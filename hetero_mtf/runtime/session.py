@@ -132,7 +132,7 @@ class Watch:
                 raise fault from None
 
 
-class WatchedSession(tf.compat.v1.Session):  # type: ignore[misc]
+class WatchedSession(tf.compat.v1.Session):
     """A session whose calls raise `WorkerError`, rather than wait for ever, when a worker is gone.
 
     Parameters

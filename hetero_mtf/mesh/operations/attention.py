@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.conv import bilinear
 from hetero_mtf.mesh.operations.local import Processor
-
-Tensor = Any
 
 
 def scores(query: Tensor, key: Tensor) -> Tensor:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.local import Gradient, Local, Processor
 
-Tensor = Any
 Function = Callable[..., tf.Tensor]
 
 
-def compute(name: str, function: Function, inputs: Sequence[Tensor], output: Any, *, unsplit: Iterable[Any] = ()) -> Tensor:
+def compute(name: str, function: Function, inputs: Sequence[Tensor], output: mtf.Shape, *, unsplit: Iterable[mtf.Dimension] = ()) -> Tensor:
     """Return a function of the slices of `inputs`, with its gradients.
 
     The names of the dimensions determine the pending sums over processors: the function itself sums over those that
@@ -44,7 +43,7 @@ def compute(name: str, function: Function, inputs: Sequence[Tensor], output: Any
     return Local(name, forward, inputs, [(output, inputs[0].dtype)], summed=summed, unsplit=unsplit, gradient=gradient).outputs[0]
 
 
-def _gradient(name: str, function: Function, inputs: Sequence[Tensor], output: Any, unsplit: Sequence[Any]) -> Gradient:
+def _gradient(name: str, function: Function, inputs: Sequence[Tensor], output: mtf.Shape, unsplit: Sequence[mtf.Dimension]) -> Gradient:
     """Return the gradient of `compute`."""
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
@@ -59,9 +58,9 @@ def input_gradients(
     differentiate: Callable[[Sequence[int]], Function],
     inputs: Sequence[Tensor],
     wanted: Iterable[int],
-    outputs: Sequence[Any],
+    outputs: Sequence[mtf.Shape],
     read: Sequence[Tensor],
-    unsplit: Sequence[Any],
+    unsplit: Sequence[mtf.Dimension],
     needs: Local | None = None,
 ) -> list[Tensor | None]:
     """Return the gradient of each input of a function of slices, None of those that are not wanted.

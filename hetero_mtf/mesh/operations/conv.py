@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import keras
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
 from hetero_mtf.mesh.operations.local import Local, Processor
-
-Tensor = Any
 
 _KERNELS = {
     2: (tf.raw_ops.Conv2D, tf.raw_ops.Conv2DBackpropInput, tf.raw_ops.Conv2DBackpropFilter),
@@ -125,7 +123,7 @@ class _Derived:
         return tf.ensure_shape(tf.gradients(self._function(value, nothing), nothing, dy)[0], p.shapes[0])
 
 
-def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: Any, unsplit: Sequence[Any]) -> Tensor:
+def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: mtf.Shape, unsplit: Sequence[mtf.Dimension]) -> Tensor:
     """Return `rule` of `x` and `kernel`: the gradient of the input is computed first, those of kernels one at a time.
 
     Each is a pending sum over the laid-out dimensions that its result lacks.

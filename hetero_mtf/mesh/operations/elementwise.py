@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
-
-Tensor = Any
 
 # The forward function and the kernel of its gradient, in terms of the output y and its gradient dy.
 _BY_OUTPUT: dict[str, tuple[Callable[[tf.Tensor], tf.Tensor], Callable[[tf.Tensor, tf.Tensor], tf.Tensor]]] = {
@@ -93,7 +91,7 @@ def softmax(x: Tensor, beside: Sequence[Tensor] = ()) -> Tensor:
     return Local("softmax", forward, [x, *beside], [(x.shape, x.dtype)], unsplit=last, gradient=gradient).outputs[0]
 
 
-def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[Any] = ()) -> Tensor:
+def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[mtf.Dimension] = ()) -> Tensor:
     """Return `x` with each element zeroed with probability `rate` and the rest scaled by 1 / (1 - rate).
 
     The mask is drawn for the whole tensor from `seed` alone and then sliced, so it is the same

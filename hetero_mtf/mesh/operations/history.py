@@ -14,12 +14,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 from hetero_mtf.mesh.operations.overlapping_calls import CallOrder
-
-Tensor = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Histories:
         self._queues: dict[str, _Queue] = {}
         self._filled: set[str] = set()
 
-    def queue(self, name: str, impl: UnevenMeshImpl, pnum: int, shape: Any, dtype: tf.DType, length: int) -> _Queue:
+    def queue(self, name: str, impl: UnevenMeshImpl, pnum: int, shape: mtf.Shape, dtype: tf.DType, length: int) -> _Queue:
         """Return the queue of a history on a processor, created on first use."""
         own = f"{name}/{self._generation}/{pnum}"
         pieces = tuple(impl.processor_shape(shape, pnum))
@@ -139,7 +137,7 @@ class History:
     length : tensors that it holds between steps, at least 1.
     """
 
-    def __init__(self, mesh: Any, histories: Histories, name: str, shape: Any, dtype: tf.DType, length: int) -> None:
+    def __init__(self, mesh: mtf.Mesh, histories: Histories, name: str, shape: mtf.Shape, dtype: tf.DType, length: int) -> None:
         self.mesh, self.name = mesh, name
         self.shape, self.dtype, self.length = shape, dtype, length
         self.reads: list[HistoryRead] = []
@@ -169,7 +167,7 @@ class History:
         return self._histories.queue(self.name, impl, pnum, self.shape, self.dtype, self.length)
 
 
-class HistoryRead(mtf.Operation):  # type: ignore[misc]
+class HistoryRead(mtf.Operation):
     """The operation of `History.read`."""
 
     def __init__(self, history: History, age: int) -> None:
@@ -195,7 +193,7 @@ def _lower_read(operation: HistoryRead, lowering: Lowering) -> None:
     lowering.set_tensor_lowering(operation.outputs[0], impl.on_processors(read))
 
 
-class HistoryWrite(mtf.Operation):  # type: ignore[misc]
+class HistoryWrite(mtf.Operation):
     """The operation of `History.write`."""
 
     def __init__(self, history: History, value: Tensor) -> None:
@@ -213,7 +211,7 @@ def _lower_write(operation: HistoryWrite, lowering: Lowering) -> None:
     values = lowering.slices(operation.inputs[0])
     # reads that nothing needs were not lowered
     reads = [lowering.slices(read.outputs[0]) for read in history.reads if read.outputs[0] in lowering.tensors]
-    writes: list[list[Any]] = []
+    writes: list[list[tf.Operation]] = []
     for pnum, device in enumerate(impl.devices):
         queue = history.queue(impl, pnum)
         # a shift moves every tensor to another place, so all peeks of the step come first

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import input_gradients
 from hetero_mtf.mesh.operations.local import Local, Processor
 
-Tensor = Any
 Function = Callable[..., Sequence[tf.Tensor]]
 
 
 def compute_kept(
-    name: str, function: Function, inputs: Sequence[Tensor], outputs: Sequence[tuple[Any, tf.DType]], *, unsplit: Iterable[Any] = ()
+    name: str,
+    function: Function,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[tuple[mtf.Shape, tf.DType]],
+    *,
+    unsplit: Iterable[mtf.Dimension] = (),
 ) -> list[Tensor]:
     """Return the outputs of a function of the slices of `inputs`, with its gradients.
 

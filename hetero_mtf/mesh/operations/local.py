@@ -9,13 +9,11 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
-Shape = Any
-Tensor = Any
-Gradient = Callable[..., Sequence[Any]]
+Gradient = Callable[..., Sequence[Tensor | None]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Processor:
     begins: tuple[list[int], ...]
 
 
-class Local(mtf.Operation):  # type: ignore[misc]
+class Local(mtf.Operation):
     """A function applied to every processor's slices, with the sums over laid-out dimensions pending.
 
     Parameters
@@ -66,12 +64,12 @@ class Local(mtf.Operation):  # type: ignore[misc]
         name: str,
         function: Callable[..., Any],
         inputs: Sequence[Tensor],
-        outputs: Sequence[tuple[Shape, tf.DType]],
+        outputs: Sequence[tuple[mtf.Shape, tf.DType]],
         *,
-        summed: Iterable[Any] = (),
-        unsplit: Iterable[Any] = (),
+        summed: Iterable[mtf.Dimension] = (),
+        unsplit: Iterable[mtf.Dimension] = (),
         gradient: Gradient | None = None,
-        mesh: Any = None,
+        mesh: mtf.Mesh | None = None,
         after: Local | None = None,
         needs: Local | None = None,
     ) -> None:

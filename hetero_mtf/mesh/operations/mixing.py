@@ -17,17 +17,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.variables import Parameter, Update
-
-Tensor = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +70,7 @@ def partner(processor: int, processors: int, phase: int) -> int | None:
     return other if other < processors else None
 
 
-class OwnPart(mtf.Operation):  # type: ignore[misc]
+class OwnPart(mtf.Operation):
     """Each processor's partial sum over the batch, times a factor of its own, without the all-reduce.
 
     Parameters
@@ -105,7 +102,7 @@ def _lower_own_part(operation: OwnPart, lowering: Lowering) -> None:
     lowering.set_tensor_lowering(operation.outputs[0], scaled)
 
 
-class Mix(mtf.Operation):  # type: ignore[misc]
+class Mix(mtf.Operation):
     """Averages the copies of a variable between partners, after an update of them.
 
     Parameters
@@ -146,7 +143,7 @@ def _lower_mix(operation: Mix, lowering: Lowering) -> None:
     lowering.operations[operation] = writes
 
 
-def average(value: Tensor, samples: Sequence[int], batch: Any) -> Tensor:
+def average(value: Tensor, samples: Sequence[int], batch: mtf.Dimension) -> Tensor:
     """Return the average of all processors' copies of a variable, weighted by samples.
 
     Parameters

@@ -7,7 +7,6 @@ call n + 1 takes it. So a call can be launched, and fed, while the one before it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import tensorflow as tf
 
@@ -35,7 +34,7 @@ class CallOrder:
         with tf.device(_host(device)):
             return tf.cond(is_odd, lambda: self._taken(device, 1), lambda: self._taken(device, 0))
 
-    def give(self, device: str, is_odd: tf.Tensor, after: Iterable[Any]) -> tf.Operation:
+    def give(self, device: str, is_odd: tf.Tensor, after: Iterable[tf.Operation]) -> tf.Operation:
         """Return the operation that lets the next call begin on a device.
 
         Parameters

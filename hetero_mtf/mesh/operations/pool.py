@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
-
-Tensor = Any
 
 _WITHOUT_KERNELS = (tf.float64, tf.float16)  # TensorFlow has none to pool volumes in these
 
@@ -178,7 +175,7 @@ def resized(extents: Sequence[int], interpolation: str) -> Callable[[tf.Tensor],
     return function
 
 
-def concatenate(inputs: Sequence[Tensor], dimension: Any) -> Tensor:
+def concatenate(inputs: Sequence[Tensor], dimension: mtf.Dimension) -> Tensor:
     """Return the concatenation of `inputs` along their last dimensions, all whole, into `dimension`."""
     last = [x.shape.dims[-1] for x in inputs]
     output = mtf.Shape([*inputs[0].shape.dims[:-1], dimension])

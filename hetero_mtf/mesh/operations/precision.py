@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
-
-Tensor = Any
 
 
 def cast(x: Tensor, dtype: tf.DType, pending_gradient: bool = False) -> Tensor:
@@ -28,7 +25,7 @@ def cast(x: Tensor, dtype: tf.DType, pending_gradient: bool = False) -> Tensor:
     return x if x.dtype == dtype else Cast(x, dtype, False, pending_gradient).outputs[0]
 
 
-class Cast(mtf.Operation):  # type: ignore[misc]
+class Cast(mtf.Operation):
     """The operation of `cast`.
 
     Parameters
@@ -57,7 +54,7 @@ def _lower_cast(operation: Cast, lowering: Lowering) -> None:
     lowering.set_partial_sums(y, lowering.mesh_impl(x).on_processors(lambda p: tf.cast(slices[p], y.dtype)), axes)
 
 
-class NotFinite(mtf.Operation):  # type: ignore[misc]
+class NotFinite(mtf.Operation):
     """How many of some tensors' slices have elements that are NaN or infinite, over all processors; of replicas each counts.
 
     It is 0 on every processor or on none, so that all decide alike by it.

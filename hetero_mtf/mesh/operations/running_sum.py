@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 from hetero_mtf.mesh.operations.select import is_copied, select
 from hetero_mtf.mesh.variables import SliceVariables
 
-Tensor = Any
 
-
-class RunningSum(mtf.Operation):  # type: ignore[misc]
+class RunningSum(mtf.Operation):
     """The sum of this step's term and those before it, kept in a variable.
 
     Parameters
@@ -46,7 +43,7 @@ def _lower_running_sum(operation: RunningSum, lowering: Lowering) -> None:
     impl, output = lowering.mesh_impl(operation), operation.outputs[0]
     handles = operation.variables.handles(operation.variable_name, output.shape, output.dtype, impl)
     terms = lowering.slices(operation.inputs[0])
-    writes: list[Sequence[Any]] = [[] for _ in terms]
+    writes: list[Sequence[tf.Operation]] = [[] for _ in terms]
 
     def added(pnum: int) -> tf.Tensor:
         term, handle = terms[pnum], handles[pnum]

@@ -11,22 +11,20 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
-Tensor = Any
 Interval = tuple[int, int]
 Box = tuple[Interval, ...]
 """[begin, end) along each dimension."""
 
 
-def transfer(x: Tensor, mesh: Any, shape: Any = None) -> Tensor:
+def transfer(x: Tensor, mesh: mtf.Mesh, shape: mtf.Shape | None = None) -> Tensor:
     """Return the same values on another mesh, in the layout of that mesh.
 
     Parameters
@@ -49,14 +47,14 @@ def transfer(x: Tensor, mesh: Any, shape: Any = None) -> Tensor:
     return Transfer(x, mesh, shape).outputs[0]
 
 
-def on_every_mesh(terms: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
+def on_every_mesh(terms: Sequence[Tensor]) -> dict[mtf.Mesh, list[Tensor]]:
     """Return the terms of the sum of scalars on each mesh: its own ones, and the sums of the other meshes.
 
     Parameters
     ----------
     terms : () mtf.Tensor, on one mesh or several.
     """
-    own: dict[Any, list[Tensor]] = {}
+    own: dict[mtf.Mesh, list[Tensor]] = {}
     for term in terms:
         own.setdefault(term.mesh, []).append(term)
     if len(own) == 1:
@@ -65,7 +63,7 @@ def on_every_mesh(terms: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
     return {mesh: [*some, *(transfer(sums[other], mesh) for other in own if other is not mesh)] for mesh, some in own.items()}
 
 
-class Transfer(mtf.Operation):  # type: ignore[misc]
+class Transfer(mtf.Operation):
     """The operation of `transfer`; its mesh is the destination.
 
     Parameters
@@ -73,7 +71,7 @@ class Transfer(mtf.Operation):  # type: ignore[misc]
     x, mesh, shape : as for `transfer`.
     """
 
-    def __init__(self, x: Tensor, mesh: Any, shape: Any = None) -> None:
+    def __init__(self, x: Tensor, mesh: mtf.Mesh, shape: mtf.Shape | None = None) -> None:
         shape = x.shape if shape is None else shape
         if shape.to_integer_list != x.shape.to_integer_list:
             raise LayoutError(f"{x.name} of {x.shape} cannot be transferred as {shape}", "give a shape of the same extents")
@@ -95,13 +93,13 @@ def _lower_transfer(operation: Transfer, lowering: Lowering) -> None:
     lowering.set_tensor_lowering(y, results)
 
 
-def _box(impl: UnevenMeshImpl, shape: Any, pnum: int) -> Box:
+def _box(impl: UnevenMeshImpl, shape: mtf.Shape, pnum: int) -> Box:
     """Return the box that processor `pnum` holds of a tensor."""
     begins, extents = impl.slice_begin(shape, pnum), impl.processor_shape(shape, pnum)
     return tuple((begin, begin + extent) for begin, extent in zip(begins, extents))
 
 
-def _boxes(impl: UnevenMeshImpl, shape: Any) -> dict[Box, list[int]]:
+def _boxes(impl: UnevenMeshImpl, shape: mtf.Shape) -> dict[Box, list[int]]:
     """Return the distinct boxes of a tensor that are not empty, each with the processors that hold it."""
     holders: dict[Box, list[int]] = {}
     for pnum in range(impl.size):

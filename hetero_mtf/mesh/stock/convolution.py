@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -16,15 +15,13 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
-Tensor = Any
 
-
-def _convolve(operation: Any, rank: int, image: Tensor, weights: Tensor) -> Tensor:
+def _convolve(operation: mtf.Operation, rank: int, image: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     function = tf.nn.conv2d if rank == 2 else tf.nn.conv3d
     return function(image, weights, operation._strides, operation._padding)
 
 
-def _spread(operation: Any, rank: int, shape: Sequence[int], weights: Tensor, image: Tensor) -> Tensor:
+def _spread(operation: mtf.Operation, rank: int, shape: Sequence[int], weights: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
     """Return the gradient of a convolution by an input of `shape`, which is a transposed convolution."""
     options = {"strides": operation._strides, "padding": operation._padding}
     if rank == 2:
@@ -32,7 +29,7 @@ def _spread(operation: Any, rank: int, shape: Sequence[int], weights: Tensor, im
     return tf.raw_ops.Conv3DBackpropInputV2(input_sizes=shape, filter=weights, out_backprop=image, **options)
 
 
-def _correlate(operation: Any, rank: int, image: Tensor, shape: Sequence[int], dy: Tensor) -> Tensor:
+def _correlate(operation: mtf.Operation, rank: int, image: tf.Tensor, shape: Sequence[int], dy: tf.Tensor) -> tf.Tensor:
     """Return the gradient of a convolution by a filter of `shape`."""
     options = {"strides": operation._strides, "padding": operation._padding}
     if rank == 2:
@@ -40,7 +37,7 @@ def _correlate(operation: Any, rank: int, image: Tensor, shape: Sequence[int], d
     return tf.raw_ops.Conv3DBackpropFilterV2(input=image, filter_sizes=shape, out_backprop=dy, **options)
 
 
-def _check_space(operation: Any, lowering: Lowering, rank: int) -> None:
+def _check_space(operation: mtf.Operation, lowering: Lowering, rank: int) -> None:
     """Refuse a layout of the dimensions that the window moves over."""
     impl = lowering.mesh_impl(operation)
     for tensor in (*operation.inputs, *operation.outputs):
@@ -52,13 +49,15 @@ def _check_space(operation: Any, lowering: Lowering, rank: int) -> None:
                 raise LayoutError(f"{fault}, it lies on a mesh axis", remedy)
 
 
-def _is_filter(operation: Any, tensor: Any) -> bool:
+def _is_filter(operation: mtf.Operation, tensor: tf.Tensor) -> bool:
     if isinstance(operation, mtf.Conv2or3dBackpropFilterOperation):
         return tensor is operation.outputs[0]
     return tensor is operation.inputs[1]
 
 
-def _lower(operation: Any, lowering: Lowering, rank: int, summed: Sequence[Any], local: Callable[..., Tensor]) -> None:
+def _lower(
+    operation: mtf.Operation, lowering: Lowering, rank: int, summed: Sequence[mtf.Dimension], local: Callable[..., tf.Tensor]
+) -> None:
     """Run `local` on every processor without empty slices; the sum over `summed` dimensions is pending.
 
     Parameters
@@ -69,7 +68,7 @@ def _lower(operation: Any, lowering: Lowering, rank: int, summed: Sequence[Any],
     impl, output = lowering.mesh_impl(operation), operation.outputs[0]
     inputs = [lowering.slices(tensor) for tensor in operation.inputs]
 
-    def work(pnum: int) -> Tensor:
+    def work(pnum: int) -> tf.Tensor:
         own = [pieces[pnum] for pieces in inputs]
         shape = impl.processor_shape(output.shape, pnum)
         if 0 in shape or any(map(is_empty, own)):
@@ -90,13 +89,13 @@ def _flat(shape: Sequence[int], rank: int) -> list[int]:
     return [math.prod(shape[: -1 - rank]), *shape[-1 - rank :]]
 
 
-def _flattened(image: Tensor, rank: int) -> Tensor:
+def _flattened(image: tf.Tensor, rank: int) -> tf.Tensor:
     return tf.reshape(image, _flat(image.shape.as_list(), rank))
 
 
 @lower_operation.register(mtf.Conv2dOperation)
 @lower_operation.register(mtf.Conv3dOperation)
-def _lower_convolution(operation: Any, lowering: Lowering) -> None:
+def _lower_convolution(operation: mtf.Operation, lowering: Lowering) -> None:
     rank = 2 if isinstance(operation, mtf.Conv2dOperation) else 3
     channels = operation.inputs[0].shape.dims[-1]
     _lower(operation, lowering, rank, [channels], lambda shape, image, weights: _convolve(operation, rank, image, weights))
@@ -104,17 +103,17 @@ def _lower_convolution(operation: Any, lowering: Lowering) -> None:
 
 @lower_operation.register(mtf.Conv2dTransposeOperation)
 @lower_operation.register(mtf.Conv3dTransposeOperation)
-def _lower_transposed(operation: Any, lowering: Lowering) -> None:
+def _lower_transposed(operation: mtf.Operation, lowering: Lowering) -> None:
     rank = 2 if isinstance(operation, mtf.Conv2dTransposeOperation) else 3
     channels = operation.inputs[0].shape.dims[-1]
     _lower(operation, lowering, rank, [channels], lambda shape, image, weights: _spread(operation, rank, shape, weights, image))
 
 
 @lower_operation.register(mtf.Conv2or3dBackpropInputOperation)
-def _lower_gradient_by_input(operation: Any, lowering: Lowering) -> None:
+def _lower_gradient_by_input(operation: mtf.Operation, lowering: Lowering) -> None:
     rank = operation._conv_dimension
 
-    def local(shape: Sequence[int], dy: Tensor, weights: Tensor) -> Tensor:
+    def local(shape: Sequence[int], dy: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         if operation._is_transpose:
             return _convolve(operation, rank, dy, weights)
         return _spread(operation, rank, shape, weights, dy)
@@ -123,10 +122,10 @@ def _lower_gradient_by_input(operation: Any, lowering: Lowering) -> None:
 
 
 @lower_operation.register(mtf.Conv2or3dBackpropFilterOperation)
-def _lower_gradient_by_filter(operation: Any, lowering: Lowering) -> None:
+def _lower_gradient_by_filter(operation: mtf.Operation, lowering: Lowering) -> None:
     rank = operation._conv_dimension
 
-    def local(shape: Sequence[int], image: Tensor, dy: Tensor) -> Tensor:
+    def local(shape: Sequence[int], image: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         wide, narrow = (dy, image) if operation._is_transpose else (image, dy)
         return _correlate(operation, rank, wide, shape, narrow)
 

@@ -15,7 +15,7 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 @lower_operation.register(mtf.PoolOperation)
 @lower_operation.register(mtf.PoolBackPropOperation)
-def _lower_pool(operation: Any, lowering: Lowering) -> None:
+def _lower_pool(operation: mtf.Operation, lowering: Lowering) -> None:
     """Pool each slice; the pool of an empty slice is empty."""
     impl = lowering.mesh_impl(operation)
     backward = isinstance(operation, mtf.PoolBackPropOperation)
@@ -33,7 +33,7 @@ def _lower_pool(operation: Any, lowering: Lowering) -> None:
     lowering.set_tensor_lowering(output, impl.on_processors(pool))
 
 
-def _check_windows(operation: Any, impl: UnevenMeshImpl, image: Any, pooled: Any) -> None:
+def _check_windows(operation: mtf.Operation, impl: UnevenMeshImpl, image: Any, pooled: Any) -> None:
     """Refuse windows that would cross the edge of a slice."""
     for window, dimension, pooled_dimension in zip(
         operation._ksize, image.dims[-1 - len(operation._ksize) : -1], pooled.dims[-1 - len(operation._ksize) : -1]
@@ -47,11 +47,11 @@ def _check_windows(operation: Any, impl: UnevenMeshImpl, image: Any, pooled: Any
             raise LayoutError(fault, "leave it out of the layout, or give sizes that the window divides")
 
 
-def _forward(operation: Any, image: tf.Tensor) -> tf.Tensor:
+def _forward(operation: mtf.Operation, image: tf.Tensor) -> tf.Tensor:
     return mtf.ops.pool_fn(operation._pool_fn_string)(image, operation._ksize, operation._strides, "VALID")
 
 
-def _backward(operation: Any, image: tf.Tensor, pooled: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+def _backward(operation: mtf.Operation, image: tf.Tensor, pooled: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
     """Return dx: every element equal to its window's maximum gets all of its gradient, as in Mesh-TensorFlow."""
     windows = operation._ksize
     spread = mtf.ops._tf_upscale(dy, -1 - len(windows), -1, operation._strides)

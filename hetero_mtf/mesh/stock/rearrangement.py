@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
@@ -19,7 +17,7 @@ _ALONG = {
 }
 
 
-def _lower_rearrangement(operation: Any, lowering: Lowering) -> None:
+def _lower_rearrangement(operation: mtf.Operation, lowering: Lowering) -> None:
     """Lower as Mesh-TensorFlow does, along a dimension that is whole.
 
     Raises

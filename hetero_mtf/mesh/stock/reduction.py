@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
@@ -11,7 +9,7 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
 @lower_operation.register(mtf.ops.ReduceOperation)
-def _lower_reduction(operation: Any, lowering: Lowering) -> None:
+def _lower_reduction(operation: mtf.Operation, lowering: Lowering) -> None:
     """Reduce each slice; the sum over the processors is pending, maxima and minima are combined."""
     impl, x, y = lowering.mesh_impl(operation), operation.inputs[0], operation.outputs[0]
     kind = operation._reduction_fn_string

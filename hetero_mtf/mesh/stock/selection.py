@@ -12,7 +12,7 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
 @lower_operation.register(mtf.OneHotOperation)
-def _lower_one_hot(operation: Any, lowering: Lowering) -> None:
+def _lower_one_hot(operation: mtf.Operation, lowering: Lowering) -> None:
     """Mark the indices in each processor's part of the output dimension."""
     impl, output = lowering.mesh_impl(operation), operation.outputs[0]
     indices = lowering.slices(operation.inputs[0])
@@ -29,7 +29,7 @@ def _lower_one_hot(operation: Any, lowering: Lowering) -> None:
 
 
 @lower_operation.register(mtf.TopKOperation)
-def _lower_top_k(operation: Any, lowering: Lowering) -> None:
+def _lower_top_k(operation: mtf.Operation, lowering: Lowering) -> None:
     """Take the largest elements of each slice, send them with their positions, and take the largest of these.
 
     Equal elements keep the order of their positions.

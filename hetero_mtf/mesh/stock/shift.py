@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -49,7 +48,7 @@ def runs(begin: int, length: int, offset: int, sizes: Sequence[int], wrap: bool)
 
 
 @lower_operation.register(mtf.ShiftOperation)
-def _lower_shift(operation: Any, lowering: Lowering) -> None:
+def _lower_shift(operation: mtf.Operation, lowering: Lowering) -> None:
     """Slice the runs of each processor's new slice on their owners, and join them on the processor."""
     impl, x = lowering.mesh_impl(operation), operation.inputs[0]
     slices, place, dimension = lowering.slices(x), operation._axis, operation._dim

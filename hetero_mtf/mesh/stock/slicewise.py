@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -14,7 +13,7 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
 @lower_operation.register(mtf.SlicewiseOperation)
-def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
+def _lower_slicewise(operation: mtf.Operation, lowering: Lowering) -> None:
     """Apply the function where any output slice has elements; empty outputs are zeros."""
     impl = lowering.mesh_impl(operation)
     for tensor in operation.inputs + operation.outputs:
@@ -38,7 +37,7 @@ def _lower_slicewise(operation: Any, lowering: Lowering) -> None:
 
 
 @lower_operation.register(mtf.GenericGradOperation)
-def _lower_generic_gradient(operation: Any, lowering: Lowering) -> None:
+def _lower_generic_gradient(operation: mtf.Operation, lowering: Lowering) -> None:
     """Differentiate each processor's slices of the outputs by its slices of the inputs.
 
     The inputs are treated as independent: the gradient through one input to another belongs to that input's own

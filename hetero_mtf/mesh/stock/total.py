@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import is_pending_sum
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
 @lower_operation.register(mtf.AddOperation)
-def _lower_add(operation: Any, lowering: Lowering) -> None:
+def _lower_add(operation: mtf.Operation, lowering: Lowering) -> None:
     """Add partial sums on each processor where both are pending along the same mesh axes; else as stock does.
 
     The gradients of a tensor with several readers, or of a weight with several uses, then need one all-reduce together.

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl, is_empty
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
@@ -28,7 +28,7 @@ class LaidOutVariable:
     impl : implementation of the mesh that holds its slices.
     """
 
-    def __init__(self, variable: Any, impl: UnevenMeshImpl) -> None:
+    def __init__(self, variable: mtf.Variable, impl: UnevenMeshImpl) -> None:
         self.variable = variable
         self.impl = impl
         self.slices = impl.on_processors(self._make_slice).tensor_list
@@ -49,7 +49,7 @@ class LaidOutVariable:
             use_resource=True,
         )
 
-    def copy_from(self, full_value: tf.Tensor) -> Any:
+    def copy_from(self, full_value: tf.Tensor) -> tf.Operation:
         """Return the operation that sets the slices from a whole value."""
         pieces = self.impl.make_slices(tf.convert_to_tensor(full_value), self.variable.shape)
         return tf.group(*(tf1.assign(piece, tf.cast(value, self.variable.slice_dtype)).op for piece, value in zip(self.slices, pieces)))
@@ -66,7 +66,7 @@ class LaidOutVariable:
 
 
 @lower_operation.register(mtf.Variable)
-def _lower_variable(operation: Any, lowering: Lowering) -> None:
+def _lower_variable(operation: mtf.Operation, lowering: Lowering) -> None:
     impl = lowering.mesh_impl(operation)
     with tf.control_dependencies(None):
         variable = LaidOutVariable(operation, impl)
@@ -75,19 +75,19 @@ def _lower_variable(operation: Any, lowering: Lowering) -> None:
 
 
 @lower_operation.register(mtf.ReadVariable)
-def _lower_read(operation: Any, lowering: Lowering) -> None:
+def _lower_read(operation: mtf.Operation, lowering: Lowering) -> None:
     """Set the value to that of the start of the step, which is read once for all operations."""
     _set_value(operation.outputs[0], lowering.variables[operation._var], lowering)
 
 
-def _set_value(tensor: Any, variable: LaidOutVariable, lowering: Lowering) -> None:
+def _set_value(tensor: Tensor, variable: LaidOutVariable, lowering: Lowering) -> None:
     snapshots = variable.laid_out_tensor.tensor_list
     cast = variable.impl.on_processors(lambda pnum: tf.cast(snapshots[pnum], tensor.dtype))
     lowering.set_tensor_lowering(tensor, cast)
 
 
 @lower_operation.register(mtf.Assign)
-def _lower_assign(operation: Any, lowering: Lowering) -> None:
+def _lower_assign(operation: mtf.Operation, lowering: Lowering) -> None:
     """Write every slice after its snapshot is taken."""
     impl = lowering.mesh_impl(operation)
     writes = []
@@ -106,10 +106,10 @@ def _lower_assign(operation: Any, lowering: Lowering) -> None:
 
 
 @lower_operation.register(mtf.Depend)
-def _lower_depend(operation: Any, lowering: Lowering) -> None:
+def _lower_depend(operation: mtf.Operation, lowering: Lowering) -> None:
     """Pass a tensor on after others, or after operations, on every processor."""
     impl = lowering.mesh_impl(operation)
-    before: list[Any] = []
+    before: list[tf.Operation] = []
     for dependency in operation._dependencies:
         if dependency in lowering.operations:
             before.append(lowering.operations[dependency])

@@ -8,14 +8,14 @@ from typing import Any
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 Slices = list[tf.Tensor]
 
 
 @lower_operation.register(mtf.WhileLoopOperation)
-def _lower_loop(operation: Any, lowering: Lowering) -> None:
+def _lower_loop(operation: mtf.Operation, lowering: Lowering) -> None:
     """Loop over all processors' slices together; sums that are only accumulated are completed after the loop."""
     impl, inside = lowering.mesh_impl(operation), list(_inner(operation))
     for inner in inside:
@@ -53,7 +53,7 @@ def _lower_loop(operation: Any, lowering: Lowering) -> None:
         lowering.set_partial_sums(tensor, impl.LaidOutTensor(list(slices)), axes)
 
 
-def _inner(operation: Any) -> Iterator[Any]:
+def _inner(operation: mtf.Operation) -> Iterator[Any]:
     """Yield the operations in a loop, and those in loops in it."""
     for inner in [*operation._cond_ops, *operation._body_ops]:
         yield inner
@@ -61,12 +61,12 @@ def _inner(operation: Any) -> Iterator[Any]:
             yield from _inner(inner)
 
 
-def _read_by(operation: Any) -> list[Any]:
+def _read_by(operation: mtf.Operation) -> list[Any]:
     """Return all tensors, or operations, that an operation reads or waits for."""
     return [*operation.inputs, *getattr(operation, "_dependencies", []), *getattr(operation, "_data", [])]
 
 
-def _lower_inside(operations: Iterable[Any], placeholders: Sequence[Any], values: Sequence[Slices], lowering: Lowering) -> None:
+def _lower_inside(operations: Iterable[mtf.Operation], placeholders: Sequence[Any], values: Sequence[Slices], lowering: Lowering) -> None:
     for tensor, slices in zip(placeholders, values):
         lowering.set_tensor_lowering(tensor, lowering.mesh_impl(tensor).LaidOutTensor(list(slices)))
     for operation in operations:
@@ -74,7 +74,7 @@ def _lower_inside(operations: Iterable[Any], placeholders: Sequence[Any], values
             lower_operation(operation, lowering)
 
 
-def _zeros(tensor: Any, lowering: Lowering) -> Slices:
+def _zeros(tensor: Tensor, lowering: Lowering) -> Slices:
     impl = lowering.mesh_impl(tensor)
     slices: Slices = impl.on_processors(lambda pnum: tf.zeros(impl.processor_shape(tensor.shape, pnum), tensor.dtype)).tensor_list
     return slices

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import is_pending_sum
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
-
-Tensor = Any
 
 
 def accumulate(total: Tensor, term: Tensor) -> Tensor:
@@ -25,7 +21,7 @@ def accumulate(total: Tensor, term: Tensor) -> Tensor:
     return Accumulate(total, term).outputs[0]
 
 
-class Accumulate(mtf.Operation):  # type: ignore[misc]
+class Accumulate(mtf.Operation):
     """The operation of `accumulate`. It has no gradient."""
 
     def __init__(self, total: Tensor, term: Tensor) -> None:

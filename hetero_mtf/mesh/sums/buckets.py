@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import is_empty, is_pending_sum
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 from hetero_mtf.planning.cost.gradient_buckets import buckets
 
-Tensor = Any
 
-
-class Buckets(mtf.Operation):  # type: ignore[misc]
+class Buckets(mtf.Operation):
     """Tensors whose pending all-reduces are fused, where they are small; what is not pending stays as it is.
 
     Tensors over the same mesh axes and in the same dtype share a bucket of the size that the collectives of the mesh say. Every element

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
 
 
-class Parts(mtf.Operation):  # type: ignore[misc]
+class Parts(mtf.Operation):
     """The parts of a tensor, each a tensor of its own; a pending all-reduce stays pending, one for all of them.
 
     Parameters
@@ -23,7 +24,7 @@ class Parts(mtf.Operation):  # type: ignore[misc]
         along its first dimension.
     """
 
-    def __init__(self, tensor: Any, shapes: Sequence[Any] = ()) -> None:
+    def __init__(self, tensor: Tensor, shapes: Sequence[mtf.Shape] = ()) -> None:
         super().__init__([tensor], name=f"{tensor.operation.name}_parts")
         self.shapes = list(shapes)
         first, *rest = tensor.shape.dims
@@ -35,7 +36,7 @@ class Parts(mtf.Operation):  # type: ignore[misc]
         return False
 
 
-class _PendingPart(mtf.LazyAllreduceSum):  # type: ignore[misc]
+class _PendingPart(mtf.LazyAllreduceSum):
     """One part of a pending sum: all parts are reduced together when any of them is read.
 
     Parameters
@@ -45,7 +46,7 @@ class _PendingPart(mtf.LazyAllreduceSum):  # type: ignore[misc]
     index : index of the part.
     """
 
-    def __init__(self, impl: Any, own: Any, mesh_axes: Any, all_reduced: Any, index: int) -> None:
+    def __init__(self, impl: UnevenMeshImpl, own: Any, mesh_axes: Sequence[int], all_reduced: Callable[[], list[Any]], index: int) -> None:
         super().__init__(impl, own, mesh_axes)
         self._all_reduced, self._index = all_reduced, index
         self._reduced: Any = None
@@ -56,7 +57,7 @@ class _PendingPart(mtf.LazyAllreduceSum):  # type: ignore[misc]
         return self._reduced
 
 
-def _apart(impl: Any, laid_out: Any, shapes: Sequence[Any]) -> list[Any]:
+def _apart(impl: UnevenMeshImpl, laid_out: Any, shapes: Sequence[mtf.Shape]) -> list[Any]:
     """Return the parts of a laid-out tensor, each laid out."""
     pieces: list[tf.Tensor] = laid_out.tensor_list
 

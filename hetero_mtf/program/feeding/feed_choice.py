@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,13 +12,14 @@ import tensorflow as tf
 from hetero_mtf.program.feeding.sent_batches import SentBatches
 from hetero_mtf.program.feeding.shared_batches import SharedBatches
 from hetero_mtf.program.feeding.staged_batches import StagedBatches
+from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.runtime.shared.batch_memory import Form
 
 LEAST_BYTES = 1 << 17
 """Smaller arrays are fed with their step: to read them, or to send them by a call of their own, would take longer."""
 
 
-def staged_batches(cluster: Any, container: str, forms: Sequence[Form], dtypes: Sequence[tf.DType]) -> StagedBatches | None:
+def staged_batches(cluster: Cluster, container: str, forms: Sequence[Form], dtypes: Sequence[tf.DType]) -> StagedBatches | None:
     """Return where the larger arrays of a program's batches are written before their steps; None where all are fed with these.
 
     That is in this process, where nothing is sent; for text, which has no fixed size; and for small arrays.

@@ -14,6 +14,7 @@ import tensorflow as tf
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.program.feeding.inputs import host_of, placeholder
 from hetero_mtf.program.feeding.staged_batches import SLOTS, StagedBatches
+from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.runtime.shared.batch_memory import Form
 
 
@@ -43,7 +44,7 @@ class SentBatches(StagedBatches):
     cluster : live cluster of servers.
     """
 
-    def __init__(self, cluster: Any, container: str, forms: Sequence[Form | None], dtypes: Sequence[tf.DType]) -> None:
+    def __init__(self, cluster: Cluster, container: str, forms: Sequence[Form | None], dtypes: Sequence[tf.DType]) -> None:
         self._cluster, self._forms, self._name = cluster, [form for form in forms if form is not None], uuid.uuid4().hex
         self._sent: dict[int, list[_SentPart]] = {}
         self._slots: dict[str, tf.Tensor] = {}  # placeholder of the slot that is read, by host
@@ -98,7 +99,7 @@ class _Sender:
     container : of the variables.
     """
 
-    def __init__(self, cluster: Any, task: int, parts: Sequence[_SentPart], container: str) -> None:
+    def __init__(self, cluster: Cluster, task: int, parts: Sequence[_SentPart], container: str) -> None:
         self._parts, graph = parts, tf.Graph()
         with graph.as_default(), tf.device(f"/job:worker/task:{task}/device:CPU:0"):
             self._values = [placeholder(part.dtype, part.extents) for part in parts]

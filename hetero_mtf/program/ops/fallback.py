@@ -26,7 +26,7 @@ from hetero_mtf.keras_reading.traced_calls.present_tensors import compared_by_el
 from hetero_mtf.keras_reading.traced_calls.random_draws import draws_of_full_batch
 from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 from hetero_mtf.layers.fallback.keras_call_kind import OPTION
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.kept import compute_kept
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.general import GeneralOps
@@ -103,17 +103,17 @@ class FallbackOps(GeneralOps):
         """Return the index of the first layer that stands for an output of the same call."""
         return next(i for i, other in enumerate(self.graph.layers) if other.live is not None and other.live.node is layer.live.node)
 
-    def _weight(self, name: str, x: Value) -> Any:
+    def _weight(self, name: str, x: Value) -> Tensor:
         """Return a variable, its last dimension split as the channels of `x` where these are split."""
         if x.sizes is not None:
             return self._variable(name, x)
         return self.parameter(name, self._own_dimensions(name))
 
-    def _own_dimensions(self, name: str) -> list[Any]:
+    def _own_dimensions(self, name: str) -> list[mtf.Dimension]:
         owner = self.graph.owner(self.index)
         return [mtf.Dimension(f"layer{owner}:{name}{i}", n) for i, n in enumerate(self.shape_of(name))]
 
-    def _state(self, begun: int, name: str) -> Any:
+    def _state(self, begun: int, name: str) -> Tensor:
         """Return the present value of a variable that the call writes; every output of a call, and its recomputation, reads the same."""
         key = begun, name, self.microbatch
         if key not in self.states_read:
@@ -122,7 +122,7 @@ class FallbackOps(GeneralOps):
             self.states_read[key] = mtf.stop_gradient(old if before is None else before)
         return self.states_read[key]
 
-    def _called_shape(self, first: Value) -> Any:
+    def _called_shape(self, first: Value) -> mtf.Shape:
         *outer, last = self.layer.output_shape  # a calibration has layers with a part of the channels
         space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
         channels = mtf.Dimension(f"layer{self.index}", last) if first.sizes is None else first.channels
@@ -313,7 +313,7 @@ def _writing_scope() -> Any:
 
     So it is under a gradient tape, which counts every read of a variable, and no assignment to it.
     """
-    class WritingScope(keras.StatelessScope):  # type: ignore[misc]
+    class WritingScope(keras.StatelessScope):
         leaves: Mapping[int, tf.Tensor] = {}
 
         def add_update(self, update: Any) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import elementwise
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.ops.layer_context import LayerContext
@@ -52,20 +51,20 @@ class GeneralOps(LayerContext):
     def _operation_name(self) -> str:
         return f"layer{self.index}"
 
-    def _output_shape(self, x: Value) -> Any:
+    def _output_shape(self, x: Value) -> mtf.Shape:
         """Return the layer's output shape, in the layout of `x`."""
         *outer, last = self.layer.output_shape
         channels = x.channels if last == x.channels.size else mtf.Dimension(f"layer{self.index}", last)
         return mtf.Shape([x.batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)), channels])
 
-    def _channels_as(self, x: Value, first: Value) -> Any:
+    def _channels_as(self, x: Value, first: Value) -> Tensor:
         """Return the tensor of `x`, its channels named as those of `first` where there are as many."""
         dimensions = x.tensor.shape.dims
         if x.channels == first.channels or x.channels.size != first.channels.size:
             return x.tensor
         return mtf.reshape(x.tensor, mtf.Shape([*dimensions[:-1], first.channels]))
 
-    def _variable(self, name: str, x: Value) -> Any:
+    def _variable(self, name: str, x: Value) -> Tensor:
         """Return a variable whose last dimensions are those of `x` where they have the same extent."""
         shape = self.shape_of(name)
         own = [mtf.Dimension(f"layer{self.index}:{name}{i}", n) for i, n in enumerate(shape)]

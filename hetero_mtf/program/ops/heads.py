@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.kept import compute_kept
 from hetero_mtf.mesh.operations.local import Processor
@@ -100,7 +99,9 @@ class HeadOps(LayerContext):
         shape = mtf.Shape([batch, positions, units])
         return Value(compute("merge_heads", function, [x.tensor, variable], shape, unsplit=[positions, sizes, size, units]), None)
 
-    def _of_heads(self, name: str, before: Sequence[Any], heads: Any, repeats: int, behind: Sequence[Any]) -> Any:
+    def _of_heads(
+        self, name: str, before: Sequence[mtf.Dimension], heads: mtf.Dimension, repeats: int, behind: Sequence[mtf.Dimension]
+    ) -> Tensor:
         """Return the variable `name` [*before, heads * repeats, *behind] as [*before, heads, repeats, *behind], laid out as `heads` is."""
         repeated = mtf.Dimension("repeats", repeats)
         if repeats == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -12,12 +11,12 @@ from hetero_mtf.graph.variable_keys import VariableKey, variable_key
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import FULL, ITS_OWN
 from hetero_mtf.mesh.batch_parts import Fed
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.local import Local
 from hetero_mtf.mesh.operations.mixing import NOT_MIXED, Mixing, average
 from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.sources import Sources
-from hetero_mtf.mesh.variables import Parameter, SliceVariables, assign
+from hetero_mtf.mesh.variables import Parameter, SliceVariables, Update, assign
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.solvers.apportionment import proportional
 
@@ -55,7 +54,7 @@ class LayerContext:
         self,
         graph: LayerGraph,
         stage: Stage,
-        mesh: Any,
+        mesh: mtf.Mesh,
         variables: SliceVariables,
         x: Sequence[Fed],
         training: bool,
@@ -69,18 +68,18 @@ class LayerContext:
         self.axes: dict[str, str] = {}
         self.parameters: dict[VariableKey, Parameter] = {}
         self.squares_rows = False  # whether the optimizer squares the gradient of each occurrence of a row
-        self.row_squares: dict[VariableKey, Any] = {}  # tensors whose gradients are the sums of these squares
-        self._new_values: dict[VariableKey, Any] = {}
+        self.row_squares: dict[VariableKey, Tensor] = {}  # tensors whose gradients are the sums of these squares
+        self._new_values: dict[VariableKey, Tensor] = {}
         self.batch_size = int(x[0].shape[0])
         self.microbatch, self.updates_state = 0, True
-        self.added_losses: list[Any] = []
-        self.states_read: dict[tuple[int, str, int], Any] = {}
+        self.added_losses: list[Tensor] = []
+        self.states_read: dict[tuple[int, str, int], Tensor] = {}
         self.x = dict(zip(graph.inputs, x))
         self._averaged = NOT_MIXED if training else mixing
         self._layouts = {layout.layer: layout for layout in stage.layouts}
         self.index = 0
         self.sources = Sources(mesh.graph)
-        self.read_weight: Callable[[VariableKey, Parameter], Any] = lambda _, parameter: parameter.value
+        self.read_weight: Callable[[VariableKey, Parameter], Tensor] = lambda _, parameter: parameter.value
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -105,22 +104,22 @@ class LayerContext:
         """The layout of the layer that is being built."""
         return self._layouts[self.index]
 
-    def split_dimension(self, name: str, size: int, sizes: tuple[int, ...], axis: str | None = None) -> Any:
+    def split_dimension(self, name: str, size: int, sizes: tuple[int, ...], axis: str | None = None) -> mtf.Dimension:
         """Return a new dimension that lies on a mesh axis, by default the layer's own, in slices of `sizes`."""
         self.sizes[name] = sizes
         self.axes[name] = axis or self.layout.axis
         return mtf.Dimension(name, size)
 
-    def axis_of(self, dimension: Any) -> str | None:
+    def axis_of(self, dimension: mtf.Dimension) -> str | None:
         """Return the mesh axis that a dimension lies on, None if it is whole."""
         return self.axes.get(dimension.name)
 
-    def parts_dimension(self, dimension: Any) -> Any:
+    def parts_dimension(self, dimension: mtf.Dimension) -> mtf.Dimension:
         """Return a dimension with one unit on each processor of the mesh axis that a laid-out dimension lies on."""
         axis, count = self.axes[dimension.name], len(self.sizes[dimension.name])
         return self.split_dimension(f"parts:{axis}", count, (1,) * count, axis)
 
-    def batch_dimension(self) -> Any:
+    def batch_dimension(self) -> mtf.Dimension:
         """Return the batch dimension in the present layer's layout: unsplit, or split by its samples.
 
         A batch of another size than the plan's is split in proportion.
@@ -140,7 +139,7 @@ class LayerContext:
         """The samples of each position of the mesh axis that the present layer's batch lies on; all of them where it is whole."""
         return self.sizes.get(self.batch_dimension().name, (self.batch_size,))
 
-    def output_dimension(self, size: int) -> Any:
+    def output_dimension(self, size: int) -> mtf.Dimension:
         """Return the channel dimension of this layer's output, laid out where the layer is a column."""
         if self.layout.layout == "column":
             return self.split_dimension(f"layer{self.index}:split", size, self.layout.sizes)
@@ -155,7 +154,7 @@ class LayerContext:
         """Return the whole shape of the present layer's variable `name`."""
         return next(v.shape for v in self.layer.variables if v.name == name)
 
-    def parameter(self, name: str, dimensions: Sequence[Any]) -> Any:
+    def parameter(self, name: str, dimensions: Sequence[mtf.Dimension]) -> Tensor:
         """Return the snapshot of the present layer's variable `name`, laid out by its dimensions, in what the layer computes in.
 
         A layer that is called more than once has one snapshot; later calls reshape it to their own dimensions.
@@ -171,7 +170,7 @@ class LayerContext:
             value = cast(value, self.dtype, pending_gradient=True)
         return value if value.shape == shape else mtf.reshape(value, shape)
 
-    def row_squares_of(self, table: str, shape: Any) -> list[Any]:
+    def row_squares_of(self, table: str, shape: mtf.Shape) -> list[Tensor]:
         """Return a tensor whose gradient is the sum of the squared gradients of each row's occurrences, where the optimizer asks for it.
 
         Parameters
@@ -191,7 +190,7 @@ class LayerContext:
         zeros_here = self.row_squares[key]
         return [zeros_here if zeros_here.shape == shape else mtf.reshape(zeros_here, shape)]
 
-    def set_after_step(self, name: str, old: Any, new: Callable[[Any], Any]) -> None:
+    def set_after_step(self, name: str, old: Tensor, new: Callable[[Tensor], Tensor]) -> None:
         """Give the present layer's variable `name` the value `new(old)` after the step; later calls and microbatches start from it.
 
         Parameters
@@ -208,16 +207,16 @@ class LayerContext:
         self._new_values[key] = new(start)
 
     @property
-    def updates(self) -> list[Any]:
+    def updates(self) -> list[Update]:
         """Operations that training must run besides the optimizer's."""
         return [assign(self.parameters[key], value) for key, value in self._written(trained=False).items()]
 
     @property
-    def rewritten(self) -> dict[VariableKey, Any]:
+    def rewritten(self) -> dict[VariableKey, Tensor]:
         """What calls of this step wrote to variables that the optimizer updates, laid out as they are."""
         return self._written(trained=True)
 
-    def _written(self, trained: bool) -> dict[VariableKey, Any]:
+    def _written(self, trained: bool) -> dict[VariableKey, Tensor]:
         written = {}
         for key, value in self._new_values.items():
             if any(v.trainable == trained for v in self.graph.layers[key[0]].variables if v.name == key[1]):

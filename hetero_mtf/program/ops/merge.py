@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.ops.layer_context import LayerContext
@@ -44,7 +43,7 @@ class MergeOps(LayerContext):
         unsplit = shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:]
         return Value(compute(name, _MERGES[name], tensors, shape, unsplit=unsplit), channels.sizes, features, unflat)
 
-    def _of_rank(self, x: Value, rank: int, like: Value) -> Any:
+    def _of_rank(self, x: Value, rank: int, like: Value) -> Tensor:
         """Return the tensor of `x` with dimensions of 1 after the batch, its channels named as those of `like` where there are as many."""
         batch, *outer, last = x.tensor.shape.dims
         ones = [mtf.Dimension(f"one{i}", 1) for i in range(rank - len(x.tensor.shape.dims))]

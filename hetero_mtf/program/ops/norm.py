@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.normalization import batch_norm as norm
 from hetero_mtf.mesh.operations.normalization.split_batch_norm import SplitNorm, normalize_split_batch, normalize_split_batches
 from hetero_mtf.program.ops.layer_context import LayerContext
@@ -17,7 +16,8 @@ from hetero_mtf.program.ops.value import Value
 class NormOps(LayerContext):
     """Batch normalisation."""
 
-    _normalized_together: dict[int, tuple[Any, Any, Any]]  # layer index -> (y, mean, variance) of norms whose synchronisations were merged
+    # layer index -> (y, mean, variance) of norms whose synchronisations were merged
+    _normalized_together: dict[int, tuple[Tensor, Tensor, Tensor]]
 
     def normalize_batch(self, x: Value, gamma: str | None, beta: str | None, momentum: float, epsilon: float) -> Value:
         """Return `x` normalised over all but its channels: by its own statistics in training, else by the moving ones."""
@@ -48,7 +48,7 @@ class NormOps(LayerContext):
         batch = next(iter(inputs.values())).batch
         self._normalized_together = dict(zip(inputs, normalize_split_batches(norms, self.parts_dimension(batch), self.sizes[batch.name])))
 
-    def _scale_and_offset(self, x: Value, gamma: str | None, beta: str | None) -> tuple[Any, Any]:
+    def _scale_and_offset(self, x: Value, gamma: str | None, beta: str | None) -> tuple[Tensor, Tensor]:
         """Return the layer's scale and offset, constants where it has none."""
         channels = x.feature_dims
         shape = mtf.Shape(channels)
@@ -56,7 +56,7 @@ class NormOps(LayerContext):
         offset = self.parameter(beta, channels) if beta else mtf.Constant(self.mesh, 0.0, shape, self.dtype).outputs[0]
         return scale, offset
 
-    def _by_own_statistics(self, x: Value, scale: Any, offset: Any, epsilon: float) -> tuple[Any, Any, Any]:
+    def _by_own_statistics(self, x: Value, scale: Tensor, offset: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
         """Return `x` normalised by the statistics of the whole batch, in any layout of its samples, and these."""
         if self.index in self._normalized_together:
             return self._normalized_together.pop(self.index)

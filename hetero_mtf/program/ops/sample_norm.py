@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.normalization import sample_norm
 from hetero_mtf.program.ops.layer_context import LayerContext
@@ -63,7 +63,7 @@ class SampleNormOps(LayerContext):
 
         return self._normalized(x, "unit_norm", function, 1, [sample_norm.sum_of_squares(x.tensor, 1)])
 
-    def _normalized(self, x: Value, name: str, function: Callable[..., tf.Tensor], count: int, statistics: Sequence[Any] = ()) -> Value:
+    def _normalized(self, x: Value, name: str, function: Callable[..., tf.Tensor], count: int, statistics: Sequence[Tensor] = ()) -> Value:
         """Return `function` of `x` and statistics, times and plus the layer's variables, which have its last `count` dimensions."""
         dimensions = x.tensor.shape.dims
         names = [variable.name for variable in self.layer.variables]

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
@@ -57,11 +57,11 @@ class ScalingOps(LayerContext):
         tensors = [x.tensor, *(mtf.stop_gradient(statistic) for statistic in statistics)]
         return dataclasses.replace(x, tensor=compute("standardize", function, tensors, x.tensor.shape), logits=None)
 
-    def _per_channel(self, x: Value, value: float | Sequence[float]) -> Any | None:
+    def _per_channel(self, x: Value, value: float | Sequence[float]) -> Tensor | None:
         """Return a list of numbers as a tensor [*channels], None for a single number."""
         return self._numbers(x, np.asarray(value, float), x.feature_dims) if isinstance(value, (list, tuple)) else None
 
-    def _numbers(self, x: Value, array: np.ndarray, dimensions: Sequence[Any]) -> Any:
+    def _numbers(self, x: Value, array: np.ndarray, dimensions: Sequence[mtf.Dimension]) -> Tensor:
         """Return numbers as a tensor of dimensions of `x`, broadcast as NumPy does."""
         shape = [d.size for d in dimensions]
         keras_shape = [math.prod(shape)] if x.features > 1 and shape else shape

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.batch_parts import import_batch
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.ops.layer_context import LayerContext
@@ -24,7 +23,7 @@ class SpaceOps(LayerContext):
         """Return the batch of the present input layer, whole or split by samples."""
         return self._batch_of(self.index, self.batch_dimension())
 
-    def _batch_of(self, index: int, batch: Any) -> Value:
+    def _batch_of(self, index: int, batch: mtf.Dimension) -> Value:
         """Return the batch of an input layer under a dimension of the batch."""
         *space, channels = self.graph.layers[index].output_shape
         dimensions = [batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space)), mtf.Dimension(f"layer{index}", channels)]
@@ -45,7 +44,7 @@ class SpaceOps(LayerContext):
         y = compute("maximum_over_space", lambda value: tf.reduce_max(value, axes), [x.tensor], mtf.Shape([batch, channels]), unsplit=space)
         return self._spaced(x, y, keepdims)
 
-    def _spaced(self, x: Value, tensor: Any, keepdims: bool) -> Value:
+    def _spaced(self, x: Value, tensor: Tensor, keepdims: bool) -> Value:
         """Return a reduction over all positions, with spatial dimensions of 1 if `keepdims`."""
         batch, *space, channels = x.tensor.shape.dims
         ones = [mtf.Dimension(d.name, 1) for d in space] if keepdims else []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+
+from hetero_mtf.mesh.compat import Tensor, mtf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,24 +21,24 @@ class Value:
     mask : for an output that carries one, mtf.Tensor [batch, ...] of truth values.
     """
 
-    tensor: Any
+    tensor: Tensor
     sizes: tuple[int, ...] | None = None
     features: int = 1
     unflat: tuple[int, ...] = ()
-    logits: tuple[Any, str] | None = None
-    mask: Any = None
+    logits: tuple[Tensor, str] | None = None
+    mask: Tensor | None = None
 
     @property
-    def batch(self) -> Any:
+    def batch(self) -> mtf.Dimension:
         """The batch dimension, whole or split."""
         return self.tensor.shape.dims[0]
 
     @property
-    def channels(self) -> Any:
+    def channels(self) -> mtf.Dimension:
         """The last dimension."""
         return self.tensor.shape.dims[-1]
 
     @property
-    def feature_dims(self) -> list[Any]:
+    def feature_dims(self) -> list[mtf.Dimension]:
         """The dimensions of the channels: one, or more after a split Flatten."""
         return list(self.tensor.shape.dims[-self.features :])

@@ -7,12 +7,10 @@ first pass had computed and kept; of the second pass nothing is left but operati
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from hetero_mtf.errors import LayoutError
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
-
-Tensor = Any
 
 
 class StoredActivations:
@@ -25,7 +23,7 @@ class StoredActivations:
     age : steps between the passes.
     """
 
-    def __init__(self, operations: Sequence[Any], history: Callable[[str, Tensor, int], History], age: int) -> None:
+    def __init__(self, operations: Sequence[mtf.Operation], history: Callable[[str, Tensor, int], History], age: int) -> None:
         self._operations = list(operations)
         self._histories: list[tuple[Tensor, History]] = []
         self._read_of: dict[Tensor, Tensor] = {}
@@ -35,7 +33,7 @@ class StoredActivations:
             self._read_of[tensor] = kept.read(age)
         self._used: set[Tensor] = set()
 
-    def substitute(self, again: Sequence[Any], backward: Sequence[Any], wanted: Sequence[Tensor]) -> None:
+    def substitute(self, again: Sequence[mtf.Operation], backward: Sequence[mtf.Operation], wanted: Sequence[Tensor]) -> None:
         """Have a backward pass read what is kept instead of the pass that it was built on.
 
         Parameters
@@ -66,7 +64,7 @@ class StoredActivations:
         """Return the operations that keep what backward passes read."""
         return [kept.write(tensor) for tensor, kept in self._histories if self._read_of[tensor] in self._used]
 
-    def _kept_of(self, again: Sequence[Any]) -> dict[Tensor, Tensor]:
+    def _kept_of(self, again: Sequence[mtf.Operation]) -> dict[Tensor, Tensor]:
         if [type(one) for one in self._operations] != [type(other) for other in again]:
             raise LayoutError(f"a forward pass has {len(self._operations)} operations, built again {len(again)}", "please report this")
         pairs = [(new, old) for one, other in zip(self._operations, again) for old, new in zip(one.outputs, other.outputs)]

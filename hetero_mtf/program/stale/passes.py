@@ -15,10 +15,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from hetero_mtf.graph.variable_keys import VariableKey
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.gradients import gradients
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
 from hetero_mtf.mesh.variables import Parameter
@@ -34,8 +33,6 @@ from hetero_mtf.program.passes import TaskGraph, task_name
 from hetero_mtf.program.stale.activations import StoredActivations
 from hetero_mtf.program.stale.stage_inputs import StageInputs
 from hetero_mtf.program.stale.weights import ForwardWeights
-
-Tensor = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +54,10 @@ class _Forward:
     builder: Builder
     values: dict[int, Value]
     arrivals: dict[InputKey, Value]
-    received: tuple[Any, ...]
+    received: tuple[mtf.Operation, ...]
     histories: dict[InputKey, History]
     fed: dict[InputKey | int, History]
-    operations: tuple[Any, ...]
+    operations: tuple[mtf.Operation, ...]
     stored: StoredActivations | None
 
 
@@ -137,7 +134,7 @@ class StalePasses(TaskGraph):
             self._end(builder, values)
         return _Forward(builder, values, arrivals, received, histories, fed, tuple(self.graph.operations[start:]), stored)
 
-    def _computed(self, stage: int, first: int) -> list[Any]:
+    def _computed(self, stage: int, first: int) -> list[mtf.Operation]:
         """Return the operations of layers since number `first`, without those that read weights or the batch itself."""
         of_weights, layers = self._weights[stage].operations, self.context.graph.layers
         operations = [each for each in self.graph.operations[first:] if each not in of_weights and not isinstance(each, Parameter)]
@@ -166,7 +163,7 @@ class StalePasses(TaskGraph):
         self.begin(task_name(Task(stage, stage, BACKWARD)), stage)
         start, weights = len(self.graph.operations), self._weights[stage]
         builder, operations = forward.builder, forward.operations
-        again: list[Any] = []
+        again: list[mtf.Operation] = []
         if stage == self._last:
             leaves = {key: builder.arrived[key].tensor for key in forward.histories}
             ys, grad_ys = self._loss_seeds()
@@ -191,7 +188,7 @@ class StalePasses(TaskGraph):
         weights = [part.weight for part, inputs in zip(self.context.objective, self._loss_inputs) if part and inputs]
         return self.losses, [mtf.Constant(loss.mesh, w, loss.shape, loss.dtype).outputs[0] for loss, w in zip(self.losses, weights)]
 
-    def _replayed(self, stage: int, forward: _Forward) -> tuple[Builder, dict[InputKey, Tensor], dict[int, Value], list[Any]]:
+    def _replayed(self, stage: int, forward: _Forward) -> tuple[Builder, dict[InputKey, Tensor], dict[int, Value], list[mtf.Operation]]:
         """Build a forward pass again, of an earlier batch; return its builder, the inputs it read, its outputs and its operations."""
         arrived, age = forward.builder.arrived, ticks_between(stage, self._last + 1)
         leaves = {key: history.read(history.length) for key, history in forward.histories.items()}

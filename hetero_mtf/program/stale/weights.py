@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import tensorflow as tf
 
 from hetero_mtf.graph.variable_keys import VariableKey, variable_key
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.history import History, HistoryWrite
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.running_sum import RunningSum
@@ -17,7 +17,6 @@ from hetero_mtf.program.context import ProgramContext
 from hetero_mtf.program.slots import slot_parameter
 from hetero_mtf.program.stale.stage_inputs import StageInputs
 
-Tensor = Any
 MakeHistory = Callable[[str, Tensor, int], History]
 
 
@@ -42,7 +41,7 @@ class ForwardWeights:
         self._context, self._inputs, self._history, self._kept = context, inputs, history, kept
         self.read: dict[VariableKey, Tensor] = {}
         self.slots: dict[tuple[VariableKey, str], Parameter] = {}
-        self.operations: set[Any] = set()
+        self.operations: set[mtf.Operation] = set()
         self._histories: dict[VariableKey, History] = {}
         self._previous: list[tuple[History, Tensor]] = []
 
@@ -115,7 +114,7 @@ class Accumulation:
 
     def __init__(self, context: ProgramContext, inputs: StageInputs) -> None:
         self._context, self._inputs = context, inputs
-        self.updates: list[Any] = []
+        self.updates: list[RunningSum] = []
 
     def __call__(self, gradients: Mapping[VariableKey, Tensor]) -> dict[VariableKey, Tensor]:
         """Return the gradients of the update.
@@ -140,9 +139,9 @@ class Accumulation:
         return _local("mean", mean, [running.outputs[0]])
 
 
-def _chosen(name: str, condition: Any, one: Tensor, other: Tensor) -> Tensor:
+def _chosen(name: str, condition: tf.Tensor, one: Tensor, other: Tensor) -> Tensor:
     return _local(name, lambda _, a, b: select(condition, a, b), [one, other])
 
 
-def _local(name: str, function: Any, inputs: list[Tensor]) -> Tensor:
+def _local(name: str, function: Callable[..., tf.Tensor], inputs: list[Tensor]) -> Tensor:
     return Local(name, function, inputs, [(inputs[0].shape, inputs[0].dtype)]).outputs[0]

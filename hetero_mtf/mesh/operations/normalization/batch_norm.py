@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.mesh.compat import Tensor
 from hetero_mtf.mesh.operations.local import Local, Processor
-
-Tensor = Any
 
 
 def normalize_batch(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:

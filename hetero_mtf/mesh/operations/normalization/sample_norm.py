@@ -12,15 +12,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
 
-Tensor = Any
 TWO = "statistics"
 
 
-def layer_statistics(x: Tensor, count: int, parts: Any) -> Tensor:
+def layer_statistics(x: Tensor, count: int, parts: mtf.Dimension) -> Tensor:
     """Return [2, batch, ...]: mean and variance of `x` over its last `count` dimensions, of which the last is laid out.
 
     Each processor has the mean m_i and the sum of squared deviations M_i of its n_i values; these are gathered, and
@@ -114,7 +113,7 @@ def group_statistics(x: Tensor, groups: int) -> Tensor:
     return _statistics(x, "group_statistics", own, own_shape, gathered, None if alone else joint, own_shape, backward)
 
 
-def _statistics(x: Tensor, name: str, own: Any, own_shape: Any, gathered: Any, joint: Any, shape: Any, backward: Any) -> Tensor:
+def _statistics(x: Tensor, name: str, own: Any, own_shape: mtf.Shape, gathered: Any, joint: Any, shape: mtf.Shape, backward: Any) -> Tensor:
     """Return statistics: `own` of each processor's slice, gathered, and `joint` of them; without `joint`, the processor's own.
 
     Their gradient arrives in the form of `shape`; where that has the channels, it is gathered as the forward pass gathers them.

@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.normalization.batch_norm import is_fused
 from hetero_mtf.mesh.sums.parts import Parts
 
-Tensor = Any
-
 
 def normalize_split_batch(
-    x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, parts: Any, samples: Sequence[int]
+    x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, parts: mtf.Dimension, samples: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return (y, mean, variance) as `normalize_batch` does, for a batch that is split over processors, in any sizes.
 
@@ -86,7 +84,7 @@ class SplitNorm:
     name: str = ""
 
     @property
-    def channels(self) -> list[Any]:
+    def channels(self) -> list[mtf.Dimension]:
         """The dimensions of the channels."""
         return list(self.gamma.shape.dims)
 
@@ -95,12 +93,14 @@ class SplitNorm:
         """Number of channels."""
         return int(self.gamma.shape.size)
 
-    def scope(self, step_pass: str) -> Any:
+    def scope(self, step_pass: str) -> contextlib.AbstractContextManager[Any]:
         """Return the context of the operations of a pass."""
         return tf.name_scope(f"{self.name}_{step_pass}") if self.name else contextlib.nullcontext()
 
 
-def normalize_split_batches(norms: Sequence[SplitNorm], parts: Any, samples: Sequence[int]) -> list[tuple[Tensor, Tensor, Tensor]]:
+def normalize_split_batches(
+    norms: Sequence[SplitNorm], parts: mtf.Dimension, samples: Sequence[int]
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Return (y, mean, variance) of each tensor as `normalize_split_batch` does, their statistics and sums in one message each.
 
     Every processor computes each tensor's own statistics, and each output, as soon as what it needs is there.
@@ -145,7 +145,7 @@ def normalize_split_batches(norms: Sequence[SplitNorm], parts: Any, samples: Seq
     return [(y, *pair) for y, pair in zip(ys, pairs)]
 
 
-def _gradients(given: Sequence[tuple[Any, ...]], batch: Any, dtype: tf.DType) -> list[list[Tensor | None]]:
+def _gradients(given: Sequence[tuple[Any, ...]], batch: mtf.Dimension, dtype: tf.DType) -> list[list[Tensor | None]]:
     """Return the gradients of (x, gamma, beta, mean, variance) of each tensor.
 
     Parameters
@@ -173,12 +173,12 @@ def _gradients(given: Sequence[tuple[Any, ...]], batch: Any, dtype: tf.DType) ->
     return gradients
 
 
-def _scoped(norm: SplitNorm, step_pass: str, function: Any, *arguments: Any) -> Any:
+def _scoped(norm: SplitNorm, step_pass: str, function: Callable[..., Any], *arguments: Any) -> Any:
     with norm.scope(step_pass):
         return function(*arguments)
 
 
-def _flat(norm: SplitNorm, step_pass: str, function: Any, *arguments: Any) -> tf.Tensor:
+def _flat(norm: SplitNorm, step_pass: str, function: Callable[..., Any], *arguments: Any) -> tf.Tensor:
     with norm.scope(step_pass):
         return tf.reshape(function(*arguments), [-1])
 

@@ -87,6 +87,6 @@ class ArraySource(OrderedSource):
         return {**super().state(), **({} if self._steps is None else {"steps": [self._steps, self._batch_size]})}
 
     def _faults(self, state: Mapping[str, Any]) -> list[str]:
-        own, given = None if self._steps is None else [self._steps, self._batch_size], state.get("steps")
-        wrong = f"steps_per_epoch and batch_size were {given!r} and are {own!r}"
-        return super()._faults(state) + ([] if own == given else [wrong])
+        own, saved = None if self._steps is None else [self._steps, self._batch_size], state.get("steps")
+        wrong = f"steps_per_epoch and batch_size were {saved!r} and are {own!r}"
+        return super()._faults(state) + ([] if own == saved else [wrong])

@@ -167,7 +167,7 @@ def hold_out(y: Array, fraction: float = HELD_OUT_FRACTION, seed: int = HOLD_OUT
 
     index = np.arange(len(y))
     numbers, counts = np.unique(y, return_counts=True) if y.ndim == 1 and y.dtype.kind in "iub" else (index, np.ones(len(y)))
-    held = int(np.ceil(fraction * len(y)))
-    stratify = y if counts.min() >= 2 and len(numbers) <= min(held, len(y) - held) else None
-    kept, tested = train_test_split(index, test_size=fraction, random_state=seed, stratify=stratify)
-    return np.sort(kept), np.sort(tested)
+    test_count = int(np.ceil(fraction * len(y)))
+    stratify = y if counts.min() >= 2 and len(numbers) <= min(test_count, len(y) - test_count) else None
+    trained, tested = train_test_split(index, test_size=fraction, random_state=seed, stratify=stratify)
+    return np.sort(trained), np.sort(tested)

@@ -98,6 +98,6 @@ def is_array(x: Any) -> bool:
 
 
 def _refuse(form: str, **options: Any) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise DataError(f"x is {form} and {', '.join(given)} cannot go with it", "leave it out, or hand it over within x")
+    names = [name for name, value in options.items() if value is not None]
+    if names:
+        raise DataError(f"x is {form} and {', '.join(names)} cannot go with it", "leave it out, or hand it over within x")

@@ -65,8 +65,8 @@ class Form:
         """
         target_leaves = self._of_targets(value) if self.outputs.matched(value) is None else None
         leaves = self.outputs.flatten(value, f"y{where}") if target_leaves is None else target_leaves
-        for name, wanted, leaf in zip(self.outputs.names, self.targets, leaves):
-            if wanted and leaf is None:
+        for name, has_loss, leaf in zip(self.outputs.names, self.targets, leaves):
+            if has_loss and leaf is None:
                 raise DataError(f"y{where} is missing for output {name}, which has a loss", "pass its targets")
         return _flat(leaves)
 
@@ -104,18 +104,18 @@ class Form:
 
     def _of_targets(self, value: Any) -> tuple[Any, ...] | None:
         """Return labels that were given for the outputs with a loss only."""
-        wanted = [at for at, has in enumerate(self.targets) if has]
-        if len(wanted) == len(self.targets):
+        needed = [at for at, has in enumerate(self.targets) if has]
+        if len(needed) == len(self.targets):
             return None
-        names = [self.outputs.names[at] for at in wanted]
-        given: Sequence[Any] | None = None
+        names = [self.outputs.names[at] for at in needed]
+        labels: Sequence[Any] | None = None
         if isinstance(value, Mapping):
-            given = [value[name] for name in names] if set(value) == set(names) else None
-        elif isinstance(value, (list, tuple)) and len(value) == len(wanted) and len(wanted) > 1:
-            given = value
-        elif len(wanted) == 1 and hasattr(value, "shape"):
-            given = [value]
-        return None if given is None else tuple(given[wanted.index(at)] if at in wanted else None for at in range(len(self.targets)))
+            labels = [value[name] for name in names] if set(value) == set(names) else None
+        elif isinstance(value, (list, tuple)) and len(value) == len(needed) and len(needed) > 1:
+            labels = value
+        elif len(needed) == 1 and hasattr(value, "shape"):
+            labels = [value]
+        return None if labels is None else tuple(labels[needed.index(at)] if at in needed else None for at in range(len(self.targets)))
 
 
 def _flat(leaves: tuple[Any, ...]) -> Flat:

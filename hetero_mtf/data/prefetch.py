@@ -29,7 +29,7 @@ class Prefetcher:
         self._ahead = ahead
         self._ready: collections.deque[Batch] = collections.deque()
         self._change = threading.Condition()
-        self._given = 0
+        self._returned = 0
         self._closed = False
         self._ended = False
         self._fault: BaseException | None = None
@@ -47,7 +47,7 @@ class Prefetcher:
             self._change.wait_for(lambda: self._ready or self._ended or self._closed)
             if self._ready:
                 batch = self._ready.popleft()
-                self._given += 1
+                self._returned += 1
                 self._change.notify_all()
                 return batch
             if self._fault is not None:
@@ -60,13 +60,13 @@ class Prefetcher:
         It returns None at the end, where the iterator raised, and where `next` has returned that batch meanwhile.
         """
         with self._change:
-            given = self._given
-        return lambda: self._peek(given)
+            returned = self._returned
+        return lambda: self._peek(returned)
 
-    def _peek(self, given: int) -> Batch | None:
+    def _peek(self, returned: int) -> Batch | None:
         with self._change:
-            self._change.wait_for(lambda: self._ready or self._ended or self._closed or self._given != given)
-            return self._ready[0] if self._ready and self._given == given else None
+            self._change.wait_for(lambda: self._ready or self._ended or self._closed or self._returned != returned)
+            return self._ready[0] if self._ready and self._returned == returned else None
 
     def close(self) -> None:
         """End the thread; wait for it as long as an iterator can reasonably take, no longer."""

@@ -129,12 +129,13 @@ def attributes_of(node: Node, faults: list[str]) -> dict[str, Any] | None:
 
 def _nested_input_faults(nested_input: Node, source: Layer, dtype: str) -> Iterator[str]:
     """Yield a fault unless a nested model takes what it is called with as it is; Keras would cast, or add or drop a last dimension of 1."""
-    wanted, of_source = nested_input.config.get("dtype"), source.dtype(dtype)
-    rounds = wanted in FLOATS and of_source in FLOATS and FLOATS.index(wanted) < FLOATS.index(of_source)  # Keras would cast to fewer bits
-    if rounds or (wanted in INTEGERS and wanted != of_source):
-        wrong = f"input {nested_input.name} of a nested model has the dtype {wanted} and is given {of_source} by layer {source.name}"
+    own_dtype, of_source = nested_input.config.get("dtype"), source.dtype(dtype)
+    # Keras would cast to fewer bits
+    rounds = own_dtype in FLOATS and of_source in FLOATS and FLOATS.index(own_dtype) < FLOATS.index(of_source)
+    if rounds or (own_dtype in INTEGERS and own_dtype != of_source):
+        wrong = f"input {nested_input.name} of a nested model has the dtype {own_dtype} and is given {of_source} by layer {source.name}"
         yield f"{wrong}; give both one dtype"
-    expected, given = tuple(nested_input.config["batch_shape"][1:]), source.output_shape
-    if len(expected) != len(given) or any(extent not in (None, size) for extent, size in zip(expected, given)):
-        wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {given} by layer {source.name}"
+    expected, shape = tuple(nested_input.config["batch_shape"][1:]), source.output_shape
+    if len(expected) != len(shape) or any(extent not in (None, size) for extent, size in zip(expected, shape)):
+        wrong = f"input {nested_input.name} of a nested model has the shape {expected} and is given {shape} by layer {source.name}"
         yield f"{wrong}; reshape it with a layer"

@@ -53,8 +53,8 @@ def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
 
 def _again(function: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any | None:
     """Return a graph of calls with the same layers, with inputs of other shapes if any are given."""
-    given = iter([symbol.shape for symbol in function.inputs] if shapes is None else [(None, *shape) for shape in shapes])
-    inputs = map_leaves(input_structure(function), lambda symbol: _like(symbol, next(given)))
+    extents = iter([symbol.shape for symbol in function.inputs] if shapes is None else [(None, *shape) for shape in shapes])
+    inputs = map_leaves(input_structure(function), lambda symbol: _like(symbol, next(extents)))
     following = _Following()
     try:
         with warnings.catch_warnings():
@@ -93,7 +93,7 @@ def _is_open(symbol: Any) -> bool:
 def _like(symbol: Any, shape: Sequence[int | None]) -> Any:
     """Return an input like a symbolic one, with known extents of a shape where it has open ones."""
     own = symbol.shape
-    known = own if len(shape) != len(own) else [given if extent is None else extent for extent, given in zip(own, shape)]
+    known = own if len(shape) != len(own) else [source_extent if extent is None else extent for extent, source_extent in zip(own, shape)]
     return keras.Input(batch_shape=tuple(known), dtype=symbol.dtype, name=input_name(symbol), sparse=symbol.sparse)
 
 
@@ -121,15 +121,15 @@ class _Following:
         self._models: dict[Any, tuple[Any, list[int | None]]] = {}  # by the nested graph and the forms of what it is called with
         self._numbers: dict[int, int] = {}  # of the models made of each nested graph
 
-    def outputs_of(self, function: Any, given: Sequence[Any]) -> list[Any]:
+    def outputs_of(self, function: Any, inputs: Sequence[Any]) -> list[Any]:
         """Return (outputs,) symbolic outputs of a graph for symbolic inputs, in the flat order.
 
         Parameters
         ----------
         function : keras.Functional.
-        given : (inputs,) symbolic tensors.
+        inputs : (inputs,) symbolic tensors.
         """
-        outputs = run_through(function, given, self._call_of)
+        outputs = run_through(function, inputs, self._call_of)
         return list(keras.tree.flatten(outputs))
 
     def _call_of(self, operation: Any) -> Any:
@@ -159,11 +159,11 @@ class _Following:
     def _called(self, operation: Any, function: Any, argument: Any, mask: Any) -> Any:
         """Return the outputs of a call of a nested model, with their masks."""
         names = Structure.of(map_leaves(input_structure(function), input_name))
-        given = leaves_of(argument) if names.count == 1 else names.flatten(argument, "the call", UnsupportedError, spare=True)
-        masks = [mask_of(symbol) for symbol in given] if mask is None else leaves_of(mask)
-        model, origins = self._model(operation, function, given, masks)
+        symbols = leaves_of(argument) if names.count == 1 else names.flatten(argument, "the call", UnsupportedError, spare=True)
+        masks = [mask_of(symbol) for symbol in symbols] if mask is None else leaves_of(mask)
+        model, origins = self._model(operation, function, symbols, masks)
         # As an operation, since a layer would look for masks once more.
-        outputs = keras.Operation.symbolic_call(model, [*given, *(each for each in masks if each is not None)])
+        outputs = keras.Operation.symbolic_call(model, [*symbols, *(each for each in masks if each is not None)])
         count = len(origins)
         for symbol, origin in zip(outputs[:count], origins):
             if origin is not None:
@@ -171,35 +171,35 @@ class _Following:
         left = iter(outputs)
         return map_leaves(output_structure(function), lambda _: next(left))
 
-    def _model(self, operation: Any, function: Any, given: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
+    def _model(self, operation: Any, function: Any, symbols: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
         """Return the nested model with masks among its inputs and outputs, and what is the mask of each output.
 
         That is the number of the input that it is of; -1, -2 and so on for further outputs of the model; None for none.
         """
-        forms = [None if each is None else (tuple(each.shape), str(each.dtype)) for each in (*given, *masks)]
+        forms = [None if each is None else (tuple(each.shape), str(each.dtype)) for each in (*symbols, *masks)]
         key = id(function), *forms
         if key not in self._models:
-            self._models[key] = self._widened(operation, function, given, masks)
+            self._models[key] = self._widened(operation, function, symbols, masks)
         return self._models[key]
 
-    def _widened(self, operation: Any, function: Any, given: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
+    def _widened(self, operation: Any, function: Any, sources: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
         own = function.inputs
-        inputs = [_like(symbol, source.shape) for symbol, source in zip(own, given, strict=True)]
+        inputs = [_like(symbol, source.shape) for symbol, source in zip(own, sources, strict=True)]
         for symbol, mask in zip(inputs, masks):
             if mask is not None:
                 set_mask(symbol, keras.Input(batch_shape=mask.shape, dtype=mask.dtype, name=f"{input_name(symbol)}[mask]"))
-        taken = [mask_of(symbol) for symbol in inputs]
+        input_masks = [mask_of(symbol) for symbol in inputs]
         outputs = self.outputs_of(function, inputs)
         origins, further = list[int | None](), list[Any]()
         for mask in map(mask_of, outputs):
-            origin = next((index for index, each in enumerate(taken) if each is mask and mask is not None), None)
+            origin = next((index for index, each in enumerate(input_masks) if each is mask and mask is not None), None)
             if mask is not None and origin is None:
                 further.append(mask)
                 origin = -len(further)
             origins.append(origin)
         is_other = any(one.shape != other.shape for one, other in zip(inputs, own))
-        self.changes += is_other or any(mask is not None for mask in [*taken, *further])
+        self.changes += is_other or any(mask is not None for mask in [*input_masks, *further])
         number = self._numbers[id(function)] = self._numbers.get(id(function), 0) + 1
         name = operation.name if number == 1 else f"{operation.name}:{number}"  # one with masks, say, and one without
-        model = keras.Model([*inputs, *(mask for mask in taken if mask is not None)], [*outputs, *further], name=name)
+        model = keras.Model([*inputs, *(mask for mask in input_masks if mask is not None)], [*outputs, *further], name=name)
         return model, origins

@@ -90,10 +90,10 @@ def keras_call(name: str, kind: str, call: LiveCall, inputs: Sequence[int], sour
         option["channels"] = own[-1]
         option["alike"] = len({source.output_shape[-1] for source in sources}) == 1 and own[-1] == sources[0].output_shape[-1]
     attributes: dict[str, Any] = {OPTION: option}
-    held = tuple(Variable(*entry) for entry in variables)
+    records = tuple(Variable(*entry) for entry in variables)
     flops = KerasCall().flops(attributes, (), tuple(option["shape"]))
     shown = f"keras.layers.{kind}" if kind.isidentifier() else kind
-    return Layer(name, shown, attributes, tuple(inputs), tuple(option["shape"]), held, flops, first if held else None, live=call)
+    return Layer(name, shown, attributes, tuple(inputs), tuple(option["shape"]), records, flops, first if records else None, live=call)
 
 
 def weights_of(layer: Layer) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def adds_losses(operation: Any) -> bool:
 
 def holds_table(operation: Any) -> bool:
     """Return whether an operation holds a look-up table of TensorFlow, whose values are those of the process that made it."""
-    held = (value for layer in layers_in(operation) for value in vars(layer).values())
-    return any(kind.__name__ == "LookupInterface" for value in held for kind in type(value).__mro__)
+    values = (value for layer in layers_in(operation) for value in vars(layer).values())
+    return any(kind.__name__ == "LookupInterface" for value in values for kind in type(value).__mro__)
 
 
 def _may_draw(layer: Any) -> bool:
@@ -190,9 +190,9 @@ def _with_batch(call: LiveCall, symbol: Any) -> tuple[int | None, ...]:
 def _constants_are_numbers(call: LiveCall) -> bool:
     """Return whether all arguments besides tensors are the same for every element."""
     arguments = call.node.arguments
-    given = [*arguments.args, *arguments.kwargs.values()]
-    shapes = [getattr(value, "shape", ()) for value in given if not is_symbol(value)]
-    return all(len(shape) == 0 for shape in shapes) and not any(isinstance(v, (list, tuple)) for v in given)
+    values = [*arguments.args, *arguments.kwargs.values()]
+    shapes = [getattr(value, "shape", ()) for value in values if not is_symbol(value)]
+    return all(len(shape) == 0 for shape in shapes) and not any(isinstance(v, (list, tuple)) for v in values)
 
 
 def _trains(operation: Any, variable: Any) -> bool:

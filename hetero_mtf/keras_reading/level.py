@@ -112,8 +112,8 @@ def _arguments(name: str, node: Mapping[str, Any], full_name: str, faults: list[
     """Return the arguments of one call as nested lists and dicts of places, and add a fault for everything else."""
     for key, value in node.get("kwargs", {}).items():
         # Keras, too, trains what is called with training=False: the call from outside prevails.
-        given = any(leaf is not None for leaf in leaves_of(value))
-        if given and not (key == "training" and value is False):
+        is_set = any(leaf is not None for leaf in leaves_of(value))
+        if is_set and not (key == "training" and value is False):
             wrong = f"layer {name} is called with {key}={_said(value)}, which is not supported; leave the argument out"
             faults.append((full_name, wrong))
     places = []

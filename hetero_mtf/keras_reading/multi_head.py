@@ -28,10 +28,10 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
     layer = node.operation
     if type(layer) not in (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention):
         return None
-    given = inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments
-    query, value = given["query"], given["value"]
-    key = value if given.get("key") is None else given["key"]
-    named = {name for name, argument in given.items() if argument is not None and argument is not False}
+    arguments = inspect.signature(layer.call).bind(*node.arguments.args, **node.arguments.kwargs).arguments
+    query, value = arguments["query"], arguments["value"]
+    key = value if arguments.get("key") is None else arguments["key"]
+    named = {name for name, argument in arguments.items() if argument is not None and argument is not False}
     tensors = (query, key, value)
     plain = (
         named <= {"query", "value", "key", "use_causal_mask", "training"}

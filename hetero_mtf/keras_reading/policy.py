@@ -68,9 +68,9 @@ def network_dtype(nodes: Sequence[Node], faults: list[str]) -> str:
     ]
     common = next((policy.variable for policy in policies.values() if policy.variable in DTYPES), "float32")
     for node in nodes:
-        given = node.config.get("dtype") or common
-        if node.kind == "InputLayer" and given not in FLOATS and given not in INTEGERS:
-            faults.append(f"input {node.name} has the dtype {given}; give keras.Input {listed}, or whole numbers")
+        node_dtype = node.config.get("dtype") or common
+        if node.kind == "InputLayer" and node_dtype not in FLOATS and node_dtype not in INTEGERS:
+            faults.append(f"input {node.name} has the dtype {node_dtype}; give keras.Input {listed}, or whole numbers")
     return common
 
 
@@ -83,8 +83,8 @@ def with_policy(layer: Layer, node: Node, network: str) -> Layer:
     network : dtype of the network.
     """
     if layer.kind == "InputLayer":
-        given = node.config.get("dtype") or network
-        own = {} if given == network else {"dtype": given}
+        node_dtype = node.config.get("dtype") or network
+        own = {} if node_dtype == network else {"dtype": node_dtype}
         return dataclasses.replace(layer, attributes={**layer.attributes, **own})
     policy = policy_of(node)
     variable = _other(policy.variable, network) if layer.variables else None

@@ -70,8 +70,8 @@ class WiringReader(Generic[AnyLevel]):
 
     def wiring_of(self, level: AnyLevel) -> Wiring:
         """Return the wiring of the outermost model."""
-        given = {place.key: self._add_input(level, place.layer) for place in leaves_of(level.inputs)}
-        outputs, values = self._through(level, given)
+        input_nodes = {place.key: self._add_input(level, place.layer) for place in leaves_of(level.inputs)}
+        outputs, values = self._through(level, input_nodes)
         indices = self._final(level, outputs, values)
         structures = _structure(level.inputs), _structure(level.outputs)
         return Wiring(tuple(self.nodes), tuple(indices), tuple(self.nested_inputs), *structures, tuple(self.faults))
@@ -92,21 +92,21 @@ class WiringReader(Generic[AnyLevel]):
         """Return the level inside of a nested model."""
         raise NotImplementedError
 
-    def _through(self, level: AnyLevel, given: Mapping[Call, int]) -> tuple[list[int], dict[Place, int]]:
+    def _through(self, level: AnyLevel, input_nodes: Mapping[Call, int]) -> tuple[list[int], dict[Place, int]]:
         """Add the calls of a level; return the nodes of its outputs, in the flat order, and those of all places.
 
         Parameters
         ----------
         level : the level.
-        given : node of each of its inputs.
+        input_nodes : node of each of its inputs.
         """
-        values: dict[Place, int] = {Place(*call, 0): index for call, index in given.items()}
+        values: dict[Place, int] = {Place(*call, 0): index for call, index in input_nodes.items()}
         reads = {call: [place.key for place in leaves_of(arguments)] for call, arguments in level.calls.items()}
-        reads.update({call: [] for call in given})
+        reads.update({call: [] for call in input_nodes})
         outputs = leaves_of(level.outputs)
-        _check_connected(level, given, reads, outputs)
+        _check_connected(level, input_nodes, reads, outputs)
         for call in call_order(reads, [place.key for place in outputs]):
-            if call not in given:
+            if call not in input_nodes:
                 values.update({Place(*call, at): index for at, index in enumerate(self._call(level, call, values))})
         return [self._value(place, values, level) for place in outputs], values
 
@@ -122,13 +122,13 @@ class WiringReader(Generic[AnyLevel]):
         inner = self._inner(level, name)
         what, structure = f"what the nested model {'/'.join(inner.path)} is called with", _structure(inner.inputs)
         alone = structure.count == 1 and len(leaves_of(arguments)) == 1
-        given = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError, spare=True)
+        sources = leaves_of(arguments) if alone else structure.flatten(arguments, what, UnsupportedError, spare=True)
         places = leaves_of(inner.inputs)
         self._check_count()
-        for place, source in zip(places, given):
+        for place, source in zip(places, sources):
             shown = "/".join([*inner.path, place.layer])
             self.nested_inputs.append(Node(shown, "InputLayer", inner.entries[place.layer]["config"], (source,)))
-        return self._through(inner, dict(zip([place.key for place in places], given)))[0]
+        return self._through(inner, dict(zip([place.key for place in places], sources)))[0]
 
     def _value(self, place: Place, values: dict[Place, int], level: AnyLevel) -> int:
         """Return the node behind a place; of an output that is not supported, that of the first."""
@@ -142,14 +142,14 @@ class WiringReader(Generic[AnyLevel]):
         self.faults.append((name, wrong))
         return values[first]
 
-    def _unused_name(self, wanted: str) -> str:
+    def _unused_name(self, name: str) -> str:
         """Return a name that no node has yet: the wanted one, with the number of the call behind a colon."""
-        number, shown = self._numbers.get(wanted, 1), wanted
-        shown = wanted if number == 1 else f"{wanted}:{number}"
+        number, shown = self._numbers.get(name, 1), name
+        shown = name if number == 1 else f"{name}:{number}"
         while shown in self._names:
             number += 1
-            shown = f"{wanted}:{number}"
-        self._numbers[wanted] = number
+            shown = f"{name}:{number}"
+        self._numbers[name] = number
         self._names.add(shown)
         return shown
 
@@ -182,7 +182,7 @@ def _structure(places: Any) -> Structure:
     return Structure.of(map_leaves(places, lambda place: place.layer))
 
 
-def _check_connected(level: Level, given: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], outputs: Sequence[Place]) -> None:
+def _check_connected(level: Level, input_nodes: Mapping[Call, int], reads: Mapping[Call, Sequence[Call]], outputs: Sequence[Place]) -> None:
     for call in [*(place.key for place in outputs), *(source for sources in reads.values() for source in sources)]:
-        if not reads.get(call) and call not in given:
+        if not reads.get(call) and call not in input_nodes:
             raise UnsupportedError(f"layer {'/'.join([*level.path, call[0]])} is read and reads nothing itself", "connect it to an input")

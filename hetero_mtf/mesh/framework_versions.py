@@ -48,8 +48,8 @@ def check_versions(versions: dict[str, str]) -> None:
     old = [name for name in versions if numbers[name] < OLDEST[name]]
     if old:
         have = " and ".join(f"{name} {versions[name]} is older than {_text(OLDEST[name])}" for name in old)
-        wanted = " ".join(f'"{name.lower()}>={_text(OLDEST[name])}"' for name in old)
-        raise UnsupportedError(f"{have}, the oldest that hetero_mtf works with", f"run pip install {wanted}")
+        requirements = " ".join(f'"{name.lower()}>={_text(OLDEST[name])}"' for name in old)
+        raise UnsupportedError(f"{have}, the oldest that hetero_mtf works with", f"run pip install {requirements}")
     new = [name for name in versions if numbers[name] > NEWEST_TESTED[name]]
     if new:
         have = " and ".join(f"{name} {versions[name]} is newer than {_text(NEWEST_TESTED[name])}" for name in new)

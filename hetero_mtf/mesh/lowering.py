@@ -88,7 +88,7 @@ class Lowering(mtf.Lowering):
         self._begun = begun or {}
         lowered = graph.operations if wanted is None else _needed(wanted)
         self._read = _read(lowered, wanted or ())
-        self._always = _read(_needed(task_order.wanted), task_order.wanted) if task_order else set()
+        self._always = _read(_needed(task_order.targets), task_order.targets) if task_order else set()
         for index, operation in enumerate(graph.operations):
             if task_order is not None:
                 task_order.reach(index, mesh_to_impl)
@@ -181,22 +181,22 @@ class Lowering(mtf.Lowering):
         return slices
 
 
-def _needed(wanted: Sequence[Tensor | mtf.Operation]) -> set[mtf.Operation]:
+def _needed(targets: Sequence[Tensor | mtf.Operation]) -> set[mtf.Operation]:
     """Return the operations that tensors and operations depend on, their own included."""
     needed: set[mtf.Operation] = set()
-    waiting = [item if isinstance(item, mtf.Operation) else item.operation for item in wanted]
+    waiting = [item if isinstance(item, mtf.Operation) else item.operation for item in targets]
     while waiting:
         operation = waiting.pop()
         if operation not in needed:
             needed.add(operation)
-            beside = getattr(operation, "needs", None)
-            waiting += [*(tensor.operation for tensor in operation.inputs), *([beside] if beside is not None else [])]
+            other = getattr(operation, "needs", None)
+            waiting += [*(tensor.operation for tensor in operation.inputs), *([other] if other is not None else [])]
     return needed
 
 
-def _read(operations: Iterable[mtf.Operation], wanted: Sequence[Tensor | mtf.Operation]) -> set[Tensor]:
+def _read(operations: Iterable[mtf.Operation], targets: Sequence[Tensor | mtf.Operation]) -> set[Tensor]:
     """Return the tensors that are read by operations or wanted themselves."""
-    return {tensor for operation in operations for tensor in operation.inputs} | {t for t in wanted if isinstance(t, mtf.Tensor)}
+    return {tensor for operation in operations for tensor in operation.inputs} | {t for t in targets if isinstance(t, mtf.Tensor)}
 
 
 def _own_slices(lowered: Any) -> list[tf.Tensor]:
@@ -277,27 +277,27 @@ def _lower_reshape(operation: mtf.Operation, lowering: Lowering) -> None:
     impl = lowering.mesh_impl(operation)
     old, new = operation.inputs[0].shape, operation.outputs[0].shape
     slices = lowering.tensors[operation.inputs[0]]
-    kept = {axis for axis in range(impl.ndims) if _stays(impl, old, new, axis)}
-    for axis, source, target in _exchanges(impl, old, new, kept):
+    staying_axes = {axis for axis in range(impl.ndims) if _stays(impl, old, new, axis)}
+    for axis, source, target in _exchanges(impl, old, new, staying_axes):
         slices = impl.exchange(slices, axis, split_axis=target, concat_axis=source, sizes=impl.sizes_of(new.dims[target]))
-        kept.add(axis)
+        staying_axes.add(axis)
     for axis, place in enumerate(impl.tensor_layout(old).mesh_axis_to_tensor_axis(impl.ndims)):
-        if place is not None and axis not in kept:
+        if place is not None and axis not in staying_axes:
             slices = impl.allconcat(slices, axis, place)
     cuts = [
         (axis, place)
         for axis, place in enumerate(impl.tensor_layout(new).mesh_axis_to_tensor_axis(impl.ndims))
-        if place is not None and axis not in kept
+        if place is not None and axis not in staying_axes
     ]
     before, after = (impl.tensor_layout(shape).mesh_axis_to_tensor_axis(impl.ndims) for shape in (old, new))
-    if old.to_integer_list != new.to_integer_list or any(before[axis] != after[axis] for axis in kept):
+    if old.to_integer_list != new.to_integer_list or any(before[axis] != after[axis] for axis in staying_axes):
         slices = _reshape_slices(impl, slices, new, dict(cuts))
     for axis, place in cuts:
         slices = impl.allsplit(slices, axis, place, sizes=impl.sizes_of(new.dims[place]))
     lowering.set_tensor_lowering(operation.outputs[0], slices)
 
 
-def _exchanges(impl: UnevenMeshImpl, old: mtf.Shape, new: mtf.Shape, kept: set[int]) -> list[tuple[int, int, int]]:
+def _exchanges(impl: UnevenMeshImpl, old: mtf.Shape, new: mtf.Shape, staying_axes: set[int]) -> list[tuple[int, int, int]]:
     """Return (mesh axis, old tensor axis, new tensor axis) of each resharding from one tensor dimension to another that an all-to-all does.
 
     The shape must be unchanged, and neither dimension may lie on another mesh axis, before or after.
@@ -307,7 +307,7 @@ def _exchanges(impl: UnevenMeshImpl, old: mtf.Shape, new: mtf.Shape, kept: set[i
     before, after = (impl.tensor_layout(shape).tensor_axis_to_mesh_axis for shape in (old, new))
     exchanges = []
     for axis in range(impl.ndims):
-        if axis in kept or axis not in before or axis not in after:
+        if axis in staying_axes or axis not in before or axis not in after:
             continue
         source, target = before.index(axis), after.index(axis)
         if source != target and before[target] is None and after[source] is None:

@@ -62,13 +62,13 @@ class TaskOrder:
     ----------
     task_order : the tasks, in the order of the graph's operations.
     devices : mesh -> (processors,) identifiers of their devices; processors with the same one compute one task at a time.
-    wanted : mtf.Tensor and mtf.Operation that every step computes; tasks do not wait for what none of them needs.
+    targets : mtf.Tensor and mtf.Operation that every step computes; tasks do not wait for what none of them needs.
     """
 
     def __init__(
-        self, task_order: Sequence[OrderedTask], devices: Mapping[mtf.Mesh, Sequence[Hashable]], wanted: Sequence[Tensor | mtf.Operation]
+        self, task_order: Sequence[OrderedTask], devices: Mapping[mtf.Mesh, Sequence[Hashable]], targets: Sequence[Tensor | mtf.Operation]
     ) -> None:
-        self.wanted = list(wanted)
+        self.targets = list(targets)
         self._devices = devices
         self._starts: dict[int, list[OrderedTask]] = {}
         for task in task_order:

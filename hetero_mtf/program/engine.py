@@ -93,12 +93,12 @@ class Engine:
         self._variables = SliceVariables(self._container.name)
         mixing = mixing_of(plan)
         stages = tuple(_placed(stage, plan, cluster) for stage in plan.stages)
-        kept = Histories(self._container.name), SliceVariables(self._container.name)
-        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution, *kept)
+        past, sums = Histories(self._container.name), SliceVariables(self._container.name)
+        self._context = ProgramContext(graph, stages, self._variables, objective, rule, seed, mixing, plan.execution, past, sums)
         self._access, self._pending = SliceAccess(self._variables, mixing), dict(values)
         self._tf_graph = tf.Graph()
         self._session: Any = None
-        self._kept: dict[str, np.ndarray] = {}  # values between a session that is closed and the next one
+        self._carried_values: dict[str, np.ndarray] = {}  # values between a session that is closed and the next one
         self._programs: dict[ProgramKey, Any] = {}
         self._staged: list[StagedBatches] = []
         self._written: set[str] = set()
@@ -187,8 +187,8 @@ class Engine:
         """Return all whole values by key: variables in their Keras shapes, slots in their variables'."""
         self.check_open()
         with self._tf_graph.as_default():
-            held = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written))) if self._written else {}
-        return {**self._pending, **{key: value.reshape(self._shape(key)) for key, value in held.items()}}
+            on_cluster = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written))) if self._written else {}
+        return {**self._pending, **{key: value.reshape(self._shape(key)) for key, value in on_cluster.items()}}
 
     @property
     def writable(self) -> bool:
@@ -203,11 +203,11 @@ class Engine:
         values : variable or slot key -> whole array.
         """
         self.check_open()
-        held = {key: value for key, value in values.items() if key in self._written}
-        self._pending.update({key: value for key, value in values.items() if key not in held})
-        if held:
+        on_cluster = {key: value for key, value in values.items() if key in self._written}
+        self._pending.update({key: value for key, value in values.items() if key not in on_cluster})
+        if on_cluster:
             with self._tf_graph.as_default():
-                self._guarded(lambda: self._access.write(self._opened(), held))
+                self._guarded(lambda: self._access.write(self._opened(), on_cluster))
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer: {variable: [(device, slice shape), ...]}}, read off the TensorFlow graph."""
@@ -231,7 +231,7 @@ class Engine:
     def close(self) -> None:
         """Release the session and everything it holds on the cluster; closing twice is harmless."""
         self._closed = True
-        self._kept = {}
+        self._carried_values = {}
         self._drop_programs()
         if self._session is not None:
             self._session.close()
@@ -308,10 +308,10 @@ class Engine:
         """Return the session, opened if there is none, with the values that were kept for it."""
         if self._session is None:
             self._session = self.cluster.session(self._tf_graph)
-        if self._kept:
+        if self._carried_values:
             with self._tf_graph.as_default():
-                self._guarded(lambda: self._access.write(self._session, self._kept, copies=True))
-            self._kept = {}
+                self._guarded(lambda: self._access.write(self._session, self._carried_values, copies=True))
+            self._carried_values = {}
         return self._session
 
     def _begin_graph(self) -> None:
@@ -322,7 +322,7 @@ class Engine:
         """
         if not self.cluster.target:
             with self._tf_graph.as_default():
-                self._kept = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written), copies=True))
+                self._carried_values = self._guarded(lambda: self._access.read(self._opened(), sorted(self._written), copies=True))
         session, self._session = self._session, None
         session.close()
         graph = tf.Graph()

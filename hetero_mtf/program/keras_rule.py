@@ -136,10 +136,10 @@ class KerasSteps:
         constraint : what the variable is projected by at the end; None for nothing.
         square : what is taken for the square of the gradient; None for its square.
         """
-        value, gradient, *kept = values
+        value, gradient, *slot_values = values
         optimizer, variable, slots = self._built(tuple(value.shape), value.dtype.name, live)
         applies, overwrites = scalars["applies"] > 0.5, scalars["overwrites"] > 0.5
-        mapped = [(variable, value), *((slots[name], piece) for name, piece in zip(names, kept) if slots.get(name) is not None)]
+        mapped = [(variable, value), *((slots[name], piece) for name, piece in zip(names, slot_values) if slots.get(name) is not None)]
         with keras.StatelessScope(mapped, initialize_variables=False) as scope:
             scope.state_mapping[id(steps_of(optimizer))] = tf.cast(scalars["iterations"], tf.int64)
             optimizer.fed_rate = scalars["learning_rate"]
@@ -155,10 +155,9 @@ class KerasSteps:
                 scope.state_mapping[id(variable)] = tf.where(overwrites, average, scope.get_current_value(variable))
             if constraint is not None:
                 scope.state_mapping[id(variable)] = constraint(scope.get_current_value(variable))
-        after = [scope.get_current_value(slots[name]) if slots.get(name) is not None else piece for name, piece in zip(names, kept)]
-        return [
-            tf.reshape(tf.cast(new, old.dtype), old.shape) for new, old in zip([scope.get_current_value(variable), *after], [value, *kept])
-        ]
+        after = [scope.get_current_value(slots[name]) if slots.get(name) is not None else piece for name, piece in zip(names, slot_values)]
+        new_values = [scope.get_current_value(variable), *after]
+        return [tf.reshape(tf.cast(new, old.dtype), old.shape) for new, old in zip(new_values, [value, *slot_values])]
 
     def _built(self, shape: Shape, dtype: str, live: Any) -> tuple[Any, Any, dict[str, Any]]:
         """Return an optimizer of one variable, the variable and its slots.
@@ -263,13 +262,13 @@ def keras_updates(
     sums: list[Tensor | None] = [None] * len(parameters)
     if steps.every > 1:
         at = names.index("accumulated")
-        totals = [mtf.add(gradient, kept[at].value) for gradient, kept in zip(gradients, slots)]
+        totals = [mtf.add(gradient, own_slots[at].value) for gradient, own_slots in zip(gradients, slots)]
         sums = [_scaled(total, 1.0 - scalars["applies"]) for total in totals]
         gradients = [_scaled(total, 1.0 / steps.every) for total in totals]
     operations = []
     columns = zip(parameters, clip(gradients), slots, sums, constraints, lives, shapes, starts, squares)
-    for parameter, gradient, kept, total, constraint, live, shape, value, squared in columns:
-        own = [(name, slot) for name, slot in zip(names, kept) if name != "accumulated"]
+    for parameter, gradient, own_slots, total, constraint, live, shape, value, squared in columns:
+        own = [(name, slot) for name, slot in zip(names, own_slots) if name != "accumulated"]
         if steps.needs_full_variable:
             dims = [mtf.Dimension(f"{parameter.name}:full{i}", n) for i, n in enumerate(shape)]
             value, gradient = (mtf.reshape(tensor, mtf.Shape(dims)) for tensor in (value, gradient))
@@ -280,14 +279,14 @@ def keras_updates(
         def update(
             _: Processor, *pieces: tf.Tensor, live: Any = live, own: Any = own, constraint: Constraint | None = constraint
         ) -> Sequence[tf.Tensor]:
-            given, square = pieces[: 2 + len(own)], pieces[2 + len(own) :]
-            return steps.step(live, given, [name for name, _ in own], scalars, constraint, *square)
+            read, square = pieces[: 2 + len(own)], pieces[2 + len(own) :]
+            return steps.step(live, read, [name for name, _ in own], scalars, constraint, *square)
 
         new = Local(f"{parameter.name}_step", update, inputs, [(tensor.shape, tensor.dtype) for tensor in written]).outputs
         after = [new[0] if new[0].shape == parameter.value.shape else mtf.reshape(new[0], parameter.value.shape), *new[1:]]
         writes = [parameter, *(slot for _, slot in own)]
         if total is not None:
-            writes, after = [*writes, kept[names.index("accumulated")]], [*after, total]
+            writes, after = [*writes, own_slots[names.index("accumulated")]], [*after, total]
         operations.append(Update(writes, after, _assigned, f"{parameter.name}_update"))
     return operations
 

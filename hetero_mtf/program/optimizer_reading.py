@@ -49,18 +49,18 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
         If it is none, or one of several optimizers, or the installed TensorFlow or Keras is too old.
     """
     check_frameworks()
-    given = keras_optimizer(optimizer)
-    if isinstance(given, keras.optimizers.LossScaleOptimizer):
-        rule, copied = read_optimizer(given.inner_optimizer, dtype, fused)
-        rule.loss_scaling = LossScaling(float(given.initial_scale), int(given.dynamic_growth_steps))
+    instance = keras_optimizer(optimizer)
+    if isinstance(instance, keras.optimizers.LossScaleOptimizer):
+        rule, copied = read_optimizer(instance.inner_optimizer, dtype, fused)
+        rule.loss_scaling = LossScaling(float(instance.initial_scale), int(instance.dynamic_growth_steps))
         return rule, keras.optimizers.LossScaleOptimizer(copied, rule.loss_scaling.initial, rule.loss_scaling.growth_steps)
-    if isinstance(given, getattr(keras.optimizers, "MultiOptimizer", ())):  # since Keras 3.15
-        return _several(given, dtype, fused)
-    name = type(given).__name__
-    config, copied = _copied(given)
-    own = getattr(keras.optimizers, name, None) is type(given) and name in FUSED
-    if not own or excludes_from_decay(given) or not fused or any(config.get(option) for option in _NOT_FUSED):
-        return KerasRule(config, {}, KerasSteps(given)), copied
+    if isinstance(instance, getattr(keras.optimizers, "MultiOptimizer", ())):  # since Keras 3.15
+        return _several(instance, dtype, fused)
+    name = type(instance).__name__
+    config, copied = _copied(instance)
+    own = getattr(keras.optimizers, name, None) is type(instance) and name in FUSED
+    if not own or excludes_from_decay(instance) or not fused or any(config.get(option) for option in _NOT_FUSED):
+        return KerasRule(config, {}, KerasSteps(instance)), copied
     numbers = {key: value for key, value in config.items() if key in _CAST_OPTIONS and value is not None}
     cast = {key: float(np.asarray(keras.ops.cast(value, dtype))) for key, value in numbers.items()}
     rule = SGD(config, cast) if name == "SGD" else Adam(config, cast)

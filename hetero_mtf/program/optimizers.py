@@ -217,10 +217,10 @@ class Adam(UpdateRule):
         mean, second, *largest = [tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=slot, dtype=dtype), gradient.shape) for slot in slots]
         mean += (gradient - mean) * tf.constant(1.0 - self.config["beta_1"], dtype)
         second += (square - second) * tf.constant(1.0 - self.config["beta_2"], dtype)
-        kept = [mean, second, *(tf.maximum(each, second) for each in largest)]
+        new_slots = [mean, second, *(tf.maximum(each, second) for each in largest)]
         rate = scalars["learning_rate"] * tf.sqrt(1.0 - scalars["beta_2_power"]) / (1.0 - scalars["beta_1_power"])
-        change = rate * mean / (tf.sqrt(kept[-1]) + tf.constant(self.config["epsilon"], dtype))
-        writes = [tf.raw_ops.AssignVariableOp(resource=slot, value=value) for slot, value in zip(slots, kept)]
+        change = rate * mean / (tf.sqrt(new_slots[-1]) + tf.constant(self.config["epsilon"], dtype))
+        writes = [tf.raw_ops.AssignVariableOp(resource=slot, value=value) for slot, value in zip(slots, new_slots)]
         return tf.group(tf.raw_ops.AssignSubVariableOp(resource=variable, value=change), *writes)
 
     def expected_change(self, slots: Sequence[tf.Tensor], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:

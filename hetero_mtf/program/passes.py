@@ -219,8 +219,8 @@ class StepPasses(TaskGraph):
     def _recomputed(self, first: _Pass, microbatch: int) -> _Pass:
         """Build a forward pass once more, from the inputs that were transferred."""
         layers = self.context.graph.layers
-        kept = {i: value for i, value in first.values.items() if i not in first.builder.layers or not layers[i].inputs}
-        return self._layers_built(first.builder.for_recomputation(), microbatch, kept, first.sources, first.received)
+        values = {i: value for i, value in first.values.items() if i not in first.builder.layers or not layers[i].inputs}
+        return self._layers_built(first.builder.for_recomputation(), microbatch, values, first.sources, first.received)
 
     def _seeds(self, forward: _Pass, present: dict[Tensor, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Return the tensors that a backward pass begins at, and their gradients.

@@ -54,7 +54,7 @@ def updates(
         return keras_updates(rule.steps, parameters, gradients, slots, scalars, *own)
     others = projections, starts or [None] * len(parameters), squares or [None] * len(parameters)
     columns = zip(parameters, _clip(rule.config, gradients), slots, *others)
-    for parameter, gradient, kept, constraint, start, squared in columns:
+    for parameter, gradient, own_slots, constraint, start, squared in columns:
 
         def write(
             handles: Sequence[tf.Tensor],
@@ -74,7 +74,7 @@ def updates(
             return [written if constraint is None else _projected(handles[0], snapshots[0], constraint, written)]
 
         read = [tensor for tensor in (gradient, start, squared) if tensor is not None]
-        operations.append(Update([parameter, *kept], read, write, f"{parameter.name}_update"))
+        operations.append(Update([parameter, *own_slots], read, write, f"{parameter.name}_update"))
     return operations
 
 

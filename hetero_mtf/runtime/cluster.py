@@ -370,13 +370,13 @@ class Cluster:
             return
         import tensorflow as tf
 
-        from hetero_mtf.runtime.session import Watch, session_config
+        from hetero_mtf.runtime.session import WatchedCalls, session_config
 
         with self._lock:
             names, self._unreleased = self._unreleased, []
         if not names:  # another thread has reset them; without names TensorFlow would reset its default container
             return
-        watch = Watch(self._backend.fault)
+        watch = WatchedCalls(self._backend.fault)
         with contextlib.suppress(WorkerError, tf.errors.OpError):
             watch(lambda: tf.compat.v1.Session.reset(self._backend.reset_target, names, session_config(cluster=True)))
             self._containers.difference_update(names)

@@ -207,8 +207,8 @@ class Emulation:
                 end_s, until=lambda state: len(state.workers) == len(self._shares) or bool(state.exits or state.closed or state.faults)
             )
         state = self._state
-        taken = any(end["code"] == PORT_TAKEN for end in state.exits.values())
-        if taken and not last:
+        port_taken = any(end["code"] == PORT_TAKEN for end in state.exits.values())
+        if port_taken and not last:
             return True
         if state.exits:
             raise _death(*min(state.exits.items()))

@@ -83,14 +83,14 @@ class Leases:
 
     def _take(self) -> None:
         holder = f"process {os.getpid()} on {socket.gethostname()}"
-        held: dict[str, list[str]] = {}
+        holders: dict[str, list[str]] = {}
         for connection in sorted(self._connections, key=lambda one: str(one.greeting.get("instance"))):
-            answer = connection.ask("who" if held else f"take {_token(os.getpid())} {holder}", answered=True)
+            answer = connection.ask("who" if holders else f"take {_token(os.getpid())} {holder}", answered=True)
             if answer["holder"]:
                 since = datetime.datetime.fromtimestamp(answer["since_s"], datetime.timezone.utc)
-                held.setdefault(f"{answer['holder']} since {since:%Y-%m-%d %H:%M:%S} UTC", []).append(connection.host)
-        if held:
-            listed = ", ".join(f"{', '.join(sorted(hosts))} by {who}" for who, hosts in held.items())
+                holders.setdefault(f"{answer['holder']} since {since:%Y-%m-%d %H:%M:%S} UTC", []).append(connection.host)
+        if holders:
+            listed = ", ".join(f"{', '.join(sorted(hosts))} by {who}" for who, hosts in holders.items())
             raise ClusterError(f"workers are in use: {listed}", "wait until that program has ended, or end it")
 
 

@@ -62,7 +62,7 @@ class _Runner:
             del answer
 
 
-class Watch:
+class WatchedCalls:
     """Makes calls that may never return, and abandons them when the cluster is at fault.
 
     TensorFlow's client waits for ever for a server that has died, in C++ without handling signals; so the call is made on
@@ -150,7 +150,7 @@ class WatchedSession(tf.compat.v1.Session):
         fault: Callable[[], WorkerError | None],
         closed: Callable[[], None],
     ) -> None:
-        self._watch = Watch(fault)
+        self._watch = WatchedCalls(fault)
         self._on_close = closed
         self._open = True
         self._callables: list[Any] = []  # each calls the server when it is collected, which never returns where the server hangs

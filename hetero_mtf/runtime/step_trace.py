@@ -189,9 +189,9 @@ def covered_s(intervals: Iterable[Interval]) -> float:
 
 
 def _part(device: Device, computing: dict[Any, list[Interval]], transfers: dict[Any, list[Interval]], step_s: float) -> DeviceTrace:
-    wanted = _spec(device.tf_device)
-    worked = [interval for spec, intervals in computing.items() if _is(spec, wanted) for interval in intervals]
-    sent = [interval for spec, intervals in transfers.items() if _is(spec, wanted) for interval in intervals]
+    own_spec = _spec(device.tf_device)
+    worked = [interval for spec, intervals in computing.items() if _is(spec, own_spec) for interval in intervals]
+    sent = [interval for spec, intervals in transfers.items() if _is(spec, own_spec) for interval in intervals]
     compute_s = covered_s(worked)
     communication_s = covered_s([*worked, *sent]) - compute_s
     overlapped_s = max(0.0, covered_s(sent) - communication_s)
@@ -202,6 +202,6 @@ def _spec(name: str) -> tf.DeviceSpec:
     return tf.DeviceSpec.from_string(name)
 
 
-def _is(spec: tf.DeviceSpec, wanted: tf.DeviceSpec) -> bool:
+def _is(spec: tf.DeviceSpec, own_spec: tf.DeviceSpec) -> bool:
     """Return whether a device of a trace is the one wanted, which may be named without its job and task."""
-    return spec.make_merged_spec(wanted) == spec
+    return spec.make_merged_spec(own_spec) == spec

@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from hetero_mtf.errors import WorkerError
-from hetero_mtf.runtime.session import Watch, session_config
+from hetero_mtf.runtime.session import WatchedCalls, session_config
 
 
 def test_answers_and_errors_come_back_to_the_caller():
-    watch = Watch(lambda: None)
+    watch = WatchedCalls(lambda: None)
     assert watch(lambda: 7) == 7
     with pytest.raises(KeyError):
         watch(lambda: {}["missing"])
@@ -17,7 +17,7 @@ def test_answers_and_errors_come_back_to_the_caller():
 
 
 def test_calls_share_one_thread_and_calls_within_calls_get_another():
-    watch = Watch(lambda: None)
+    watch = WatchedCalls(lambda: None)
     first, second = watch(threading.get_ident), watch(threading.get_ident)
     outer, inner = watch(lambda: (threading.get_ident(), watch(threading.get_ident)))
     assert first == second == outer != inner
@@ -27,7 +27,7 @@ def test_calls_share_one_thread_and_calls_within_calls_get_another():
 @pytest.mark.slow
 def test_a_call_that_never_returns_is_given_up_when_the_cluster_is_at_fault():
     never, faults = threading.Event(), iter([None, None])
-    watch = Watch(lambda: next(faults, WorkerError("worker:0 is gone; open the cluster again")))
+    watch = WatchedCalls(lambda: next(faults, WorkerError("worker:0 is gone; open the cluster again")))
     with pytest.raises(WorkerError, match="worker:0 is gone"):
         watch(never.wait)
     never.set()
@@ -45,12 +45,12 @@ def test_a_call_that_ends_with_the_worker_tells_its_own_error():
             return WorkerError("gone; open")
 
     with pytest.raises(KeyError):
-        Watch(fault)(lambda: {}["missing" if ended.wait() else ""])
+        WatchedCalls(fault)(lambda: {}["missing" if ended.wait() else ""])
 
 
 def test_a_cluster_at_fault_is_not_called_at_all():
     with pytest.raises(WorkerError, match="gone"):
-        Watch(lambda: WorkerError("gone; open"))(lambda: pytest.fail("called"))
+        WatchedCalls(lambda: WorkerError("gone; open"))(lambda: pytest.fail("called"))
 
 
 def test_sessions_place_nothing_elsewhere_and_leave_grappler_out():

@@ -123,8 +123,8 @@ class VolumeCache:
     def _keep(self, entry: pathlib.Path, volume: Volume) -> None:
         try:
             entry.parent.mkdir(parents=True, exist_ok=True)
-            beside = {"affine_mm": volume.affine.tolist(), "notes": list(volume.notes), "content": volume.content}
-            write_json(entry.with_suffix(".json"), {"kind": KIND, "version": VERSION, **beside}, sweep=False)
+            record = {"affine_mm": volume.affine.tolist(), "notes": list(volume.notes), "content": volume.content}
+            write_json(entry.with_suffix(".json"), {"kind": KIND, "version": VERSION, **record}, sweep=False)
             with replace_file(entry, sweep=False) as file:  # swept when the cache is opened
                 np.lib.format.write_array(file, volume.values, allow_pickle=False)
         except (OSError, HeteroError) as fault:

@@ -16,7 +16,7 @@ BESIDE = ".hetero_mtf_cache"  # BIDS's validator passes over what begins with a 
 
 
 def cache_folder(
-    table: str | os.PathLike[str], variables: Mapping[str, str], wanted: str | os.PathLike[str] | None = None
+    table: str | os.PathLike[str], variables: Mapping[str, str], chosen: str | os.PathLike[str] | None = None
 ) -> tuple[pathlib.Path, tuple[str, ...]]:
     """Return a folder that can be written to, made if need be, and notes for the log.
 
@@ -27,18 +27,18 @@ def cache_folder(
     ----------
     table : the table of participants.
     variables : environment variables, which give the user's folder for caches.
-    wanted : a folder the user asked for; nothing else is tried then.
+    chosen : a folder the user asked for; nothing else is tried then.
 
     Raises
     ------
     DataError
         If none of them can be written to.
     """
-    if wanted is not None:
-        reason = _refusal(pathlib.Path(wanted))
+    if chosen is not None:
+        reason = _refusal(pathlib.Path(chosen))
         if reason:
-            raise DataError(f"the cache cannot be kept in {wanted}: {reason}", "choose another folder, or train without a cache")
-        return pathlib.Path(wanted), ()
+            raise DataError(f"the cache cannot be kept in {chosen}: {reason}", "choose another folder, or train without a cache")
+        return pathlib.Path(chosen), ()
     reasons: list[str] = []
     for place in cache_places(table, variables):
         reason = _refusal(place)
@@ -49,16 +49,16 @@ def cache_folder(
 
 
 def cache_places(
-    table: str | os.PathLike[str], variables: Mapping[str, str], wanted: str | os.PathLike[str] | None = None
+    table: str | os.PathLike[str], variables: Mapping[str, str], chosen: str | os.PathLike[str] | None = None
 ) -> tuple[pathlib.Path, ...]:
     """Return the folders that `cache_folder` tries, in its order; none is made.
 
     Parameters
     ----------
-    table, variables, wanted : as for `cache_folder`.
+    table, variables, chosen : as for `cache_folder`.
     """
-    if wanted is not None:
-        return (pathlib.Path(wanted),)
+    if chosen is not None:
+        return (pathlib.Path(chosen),)
     caches = user_caches(variables)
     return (pathlib.Path(table).parent / BESIDE, *([] if caches is None else [caches / "volumes"]))
 

@@ -100,21 +100,21 @@ def open_cohort(
         If no file of the table exists, or masks are wanted and it names none; else with every fault of the table, of the files and of
         `more`, one a line; with `skip_bad` only where faults are left that leaving out rows does not fix, such as an empty class.
     """
-    wanted = CohortOptions() if options is None else options
-    participants, faults = examine_table(path, wanted)
+    own_options = CohortOptions() if options is None else options
+    participants, faults = examine_table(path, own_options)
     _check_columns(participants, cache.steps.mask == "table")
-    file_faults, read = check_scans(participants, cache, wanted.workers, advance)
+    file_faults, read = check_scans(participants, cache, own_options.workers, advance)
     seen = {one.scan.line: one for one in read}
     scans = tuple(seen[scan.line].scan if scan.line in seen else scan for scan in participants.scans)
     participants = dataclasses.replace(participants, scans=scans)
     rows = sorted([*(fault for fault in faults if fault.line is not None), *file_faults], key=lambda fault: fault.line or 0)
     usable = participants.without({fault.line for fault in rows if fault.line is not None})
     cohort_faults = [fault for fault in faults if fault.line is None]
-    cohort_faults += class_faults(participants, usable) if wanted.labelled and wanted.classes is None else []
+    cohort_faults += class_faults(participants, usable) if own_options.labelled and own_options.classes is None else []
     cohort_faults += [] if usable.scans else [CohortFault("no scan can be used; fix the files above, or check the paths")]
     cohort_faults += [] if more is None else [CohortFault(text) for text in more(participants)]
-    if cohort_faults or (rows and not wanted.skip_bad):
-        raise _report(participants, rows, cohort_faults, wanted.skip_bad)
+    if cohort_faults or (rows and not own_options.skip_bad):
+        raise _report(participants, rows, cohort_faults, own_options.skip_bad)
     notes = dict[str, tuple[str, ...]]()
     for scan in usable.scans:
         if seen[scan.line].notes:  # two scans have one key where sub-01 and 01 are different people

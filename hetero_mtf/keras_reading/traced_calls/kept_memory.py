@@ -58,14 +58,14 @@ def _counted(call: LiveCall) -> int:
             return _elements(call, [tensor for tensor in read if tensor.dtype.is_floating and tensor.op.type not in _GIVEN])
         trained = [tensor for tensor in (*run.inputs, *run.values.values()) if tensor.dtype.is_floating]
         tf.gradients([y for y in run.outputs if y.dtype.is_floating], trained)
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     for operation in graph.get_operations():
         if operation.name not in forward:
             read = [_base(tensor) for tensor in operation.inputs]
-            kept.update({base.name: base for base in read if base.op.name in forward and base.op.type not in _GIVEN})
+            stored.update({base.name: base for base in read if base.op.name in forward and base.op.type not in _GIVEN})
     iterations = max((int(symbol.shape[1]) for symbol in symbols if len(symbol.shape) > 2), default=1)
     pushed = [tensor for name in forward for tensor in _pushed(graph.get_operation_by_name(name))]
-    return _elements(call, list(kept.values())) + iterations * _elements(call, pushed)
+    return _elements(call, list(stored.values())) + iterations * _elements(call, pushed)
 
 
 def _elements(call: LiveCall, tensors: Sequence[Any]) -> int:

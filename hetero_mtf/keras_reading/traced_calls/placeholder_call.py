@@ -54,8 +54,8 @@ def call_on_placeholders(call: LiveCall, batch: int, training: bool) -> Placehol
     seeds = {id(state): placeholder((2,), "int64") for state in seed_states(call.operation)}
     scope = keras.StatelessScope(collect_losses=True, initialize_variables=False)
     scope.state_mapping.update({**seeds, **{id(weights[name]): value for name, value in values.items()}})
-    given = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
-    args, kwargs = call.node.arguments.convert(lambda leaf: given.get(id(leaf), leaf))
+    tensor_of = {id(symbol): tensor for symbol, tensor in zip(symbols, inputs)}
+    args, kwargs = call.node.arguments.convert(lambda leaf: tensor_of.get(id(leaf), leaf))
     draws: list[Any] = []
     with scope, recorded_draws(draws), compared_by_elements():
         outputs = keras.tree.flatten(call.operation(*args, **{**kwargs, "training": training}))

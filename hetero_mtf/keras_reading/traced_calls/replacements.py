@@ -12,19 +12,19 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_Key = tuple[int, str]
+_Place = tuple[int, str]
 
 
 class _Present(threading.local):
     """The replacements in force in a thread, the last one counts."""
 
     def __init__(self) -> None:
-        self.by_place: dict[_Key, list[Callable[..., Any]]] = {}
+        self.by_place: dict[_Place, list[Callable[..., Any]]] = {}
 
 
 _present = _Present()
 _lock = threading.Lock()
-_originals: dict[_Key, tuple[Any, int]] = {}  # what stood in a place, and how many contexts of all threads are open
+_originals: dict[_Place, tuple[Any, int]] = {}  # what stood in a place, and how many contexts of all threads are open
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ def _function(original: Any) -> Any:
     return original.fget if isinstance(original, property) else original
 
 
-def _dispatching(key: _Key, original: Any) -> Any:
+def _dispatching(key: _Place, original: Any) -> Any:
     """Return what stands in a place while it is replaced in some thread."""
     own = _function(original)
 

@@ -209,8 +209,8 @@ class _Trace:
             return value is not None and bool((value == value[:1]).all())
         if operation.type not in REPEATING:
             return bool(operation.type == "Fill")
-        given = operation.inputs[0].shape
-        return given.rank is not None and (given.rank != rank or given[0] == 1)
+        shape = operation.inputs[0].shape
+        return shape.rank is not None and (shape.rank != rank or shape[0] == 1)
 
     def _keeps(self, operation: Any, kind: str, read: list[bool]) -> bool:
         if kind in UNARY:

@@ -64,9 +64,9 @@ class Normalization(LayerKind):
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         own = tuple(inputs[0][axis - 1] for axis in attributes["axis"])
         for option in ("mean", "variance"):
-            given = np.shape(attributes[option]) if attributes[option] is not None else ()
-            if len(given) > len(own) or any(n not in (1, size) for n, size in zip(reversed(given), reversed(own))):
-                raise UnsupportedError(f"a Normalization has the shape {given} for {option} and dimensions of {own}", "make them equal")
+            shape = np.shape(attributes[option]) if attributes[option] is not None else ()
+            if len(shape) > len(own) or any(n not in (1, size) for n, size in zip(reversed(shape), reversed(own))):
+                raise UnsupportedError(f"a Normalization has the shape {shape} for {option} and dimensions of {own}", "make them equal")
         return inputs[0]
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
@@ -100,8 +100,8 @@ def _numbers(name: str, option: str, value: Any) -> float | list[float]:
         array = np.asarray(value["config"]["value"], value["config"]["dtype"])
     elif isinstance(value, (list, tuple, int, float)):
         array = np.asarray(value)
-        given = np.ravel(np.asarray(value, object)).tolist() if array.ndim < 2 else []
-        if array.dtype.kind == "f" and not any(isinstance(item, np.floating) for item in given):
+        numbers = np.ravel(np.asarray(value, object)).tolist() if array.ndim < 2 else []
+        if array.dtype.kind == "f" and not any(isinstance(item, np.floating) for item in numbers):
             array = array.astype(np.float32)
     else:
         array = np.asarray(None)

@@ -120,13 +120,13 @@ class Operands:
     operation : the Keras operation, which has its options.
     shapes : (tensors,) extents of what it reads, None for the batch.
     output : extents of its output.
-    given : its arguments besides, as (positional ones with None for tensors, named ones).
+    arguments : its arguments besides, as (positional ones with None for tensors, named ones).
     """
 
     operation: Any
     shapes: tuple[tuple[int | None, ...], ...]
     output: tuple[int | None, ...]
-    given: tuple[tuple[Any, ...], Mapping[str, Any]]
+    arguments: tuple[tuple[Any, ...], Mapping[str, Any]]
 
     @property
     def ranks(self) -> set[int]:
@@ -168,7 +168,7 @@ def _keeps_batch(axes: Any, rank: int) -> bool:
 
 def _multiplies(o: Operands) -> bool:
     """Matrix products; a constant is the second factor of a tensor, and has no batch."""
-    return len(o.ranks) == 1 and o.rank >= (3 if len(o.shapes) > 1 else 2) and (len(o.shapes) > 1 or o.given[0][:1] == (None,))
+    return len(o.ranks) == 1 and o.rank >= (3 if len(o.shapes) > 1 else 2) and (len(o.shapes) > 1 or o.arguments[0][:1] == (None,))
 
 
 def _transposes(o: Operands) -> bool:
@@ -182,7 +182,7 @@ def _pads(o: Operands) -> bool:
 
 
 def _takes(o: Operands) -> bool:
-    return len(o.shapes) == 1 and o.given[0][:1] == (None,) and _keeps_batch(getattr(o.operation, "axis", None), o.rank)
+    return len(o.shapes) == 1 and o.arguments[0][:1] == (None,) and _keeps_batch(getattr(o.operation, "axis", None), o.rank)
 
 
 def _reshapes(o: Operands) -> bool:
@@ -192,7 +192,7 @@ def _reshapes(o: Operands) -> bool:
 
 
 def _slices(o: Operands) -> bool:
-    positional, named = o.given
+    positional, named = o.arguments
     key = named.get("key", positional[1] if len(positional) > 1 else None)
     entries = key if isinstance(key, (list, tuple)) else (key,)
     if len(o.shapes) > 1 or not entries or not all(isinstance(e, (int, slice, type(None), type(...))) for e in entries):
@@ -205,11 +205,11 @@ def _slices(o: Operands) -> bool:
 def _contracts(o: Operands) -> bool:
     """Einstein sums in which the batch is the first index of every tensor and of the output, and of no constant."""
     terms, arrow, output = str(getattr(o.operation, "subscripts", "")).replace(" ", "").partition("->")
-    operands, positional = terms.split(","), o.given[0]
+    operands, positional = terms.split(","), o.arguments[0]
     if not arrow or not output[:1].isalpha() or len(operands) != len(positional):
         return False
-    of_tensors = [term for term, given in zip(operands, positional) if given is None]
-    of_constants = [term for term, given in zip(operands, positional) if given is not None]
+    of_tensors = [term for term, argument in zip(operands, positional) if argument is None]
+    of_constants = [term for term, argument in zip(operands, positional) if argument is not None]
     batch = output[0]
     return all(term[:1] == batch and batch not in term[1:] for term in of_tensors) and all(batch not in term for term in of_constants)
 

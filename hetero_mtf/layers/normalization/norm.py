@@ -41,7 +41,7 @@ class BatchNormalization(LayerKind):
         return inputs[0]
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
-        names = [name for name, wanted in (("gamma", attributes["scale"]), ("beta", attributes["center"])) if wanted]
+        names = [name for name, present in (("gamma", attributes["scale"]), ("beta", attributes["center"])) if present]
         trained = tuple(Variable(name, inputs[0][-1:], True) for name in names)
         return (*trained, *(Variable(name, inputs[0][-1:], False) for name in ("moving_mean", "moving_variance")))
 

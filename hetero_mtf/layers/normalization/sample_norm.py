@@ -39,8 +39,8 @@ class SampleNorm(LayerKind):
         return inputs[0][-1:]
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
-        wanted = [name for name, option in (("gamma", "scale"), ("beta", "center")) if attributes[option]]
-        return tuple(Variable(name, self.scaled_shape(attributes, inputs), True) for name in wanted)
+        names = [name for name, option in (("gamma", "scale"), ("beta", "center")) if attributes[option]]
+        return tuple(Variable(name, self.scaled_shape(attributes, inputs), True) for name in names)
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return 8.0 * extent(output)
@@ -57,10 +57,10 @@ class LayerNormalization(SampleNorm):
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {**SampleNorm.fixed, "rms_scaling": (False,)}
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
-        given, rank = attributes["axis"], len(inputs[0]) + 1
-        axes = sorted(axis + rank if axis < 0 else axis for axis in ([given] if isinstance(given, int) else given))
+        option, rank = attributes["axis"], len(inputs[0]) + 1
+        axes = sorted(axis + rank if axis < 0 else axis for axis in ([option] if isinstance(option, int) else option))
         if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] < 1:
-            raise UnsupportedError(f"a {self.keras_class} has axis={given!r}", "only the last axis, or the last several, are supported")
+            raise UnsupportedError(f"a {self.keras_class} has axis={option!r}", "only the last axis, or the last several, are supported")
         return {**attributes, "axis": axes}
 
     def scaled_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:

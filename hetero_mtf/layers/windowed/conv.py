@@ -40,11 +40,11 @@ class Convolution(MixingKind):
         return (*convolved_space(attributes, inputs[0][:-1]), attributes["filters"])
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        given = layer.attributes
-        options = {key: given[key] for key in ("strides", "padding", "dilation_rate") if key in given}
-        if given.get("apart"):
+        attributes = layer.attributes
+        options = {key: attributes[key] for key in ("strides", "padding", "dilation_rate") if key in attributes}
+        if attributes.get("apart"):
             return self.finish(b, layer, b.convolve_apart(inputs[0], "kernel", **options))
-        return self.finish(b, layer, b.convolve(inputs[0], "kernel", **options, groups=given.get("groups", 1)))
+        return self.finish(b, layer, b.convolve(inputs[0], "kernel", **options, groups=attributes.get("groups", 1)))
 
 
 class Conv2D(Convolution):

@@ -40,18 +40,18 @@ def fold(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine,
     inner : all-reduce for a power of two of processors.
     """
     members, pairs = folded(len(tensors))
-    held = dict(enumerate(tensors))
+    sums = dict(enumerate(tensors))
     for odd, neighbour in pairs:
-        held[neighbour] = on(devices[neighbour], combine, held[neighbour], held[odd])
-    held |= zip(members, inner([held[p] for p in members], [devices[p] for p in members], combine))
+        sums[neighbour] = on(devices[neighbour], combine, sums[neighbour], sums[odd])
+    sums |= zip(members, inner([sums[p] for p in members], [devices[p] for p in members], combine))
     for odd, neighbour in pairs:
-        held[odd] = on(devices[odd], tf.identity, held[neighbour])
-    return [held[p] for p in range(len(tensors))]
+        sums[odd] = on(devices[odd], tf.identity, sums[neighbour])
+    return [sums[p] for p in range(len(tensors))]
 
 
 def _doubling(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine) -> list[tf.Tensor]:
-    held, distance = list(tensors), 1
-    while distance < len(held):
-        held = [on(device, combine, held[p & ~distance], held[p | distance]) for p, device in enumerate(devices)]
+    sums, distance = list(tensors), 1
+    while distance < len(sums):
+        sums = [on(device, combine, sums[p & ~distance], sums[p | distance]) for p, device in enumerate(devices)]
         distance *= 2
-    return held
+    return sums

@@ -29,28 +29,28 @@ def halving_doubling(tensors: Sequence[tf.Tensor], devices: Sequence[str], combi
 def _among_power_of_two(tensors: Sequence[tf.Tensor], devices: Sequence[str], combine: Combine) -> list[tf.Tensor]:
     count, shape = len(tensors), tensors[0].shape
     distances = [1 << bit for bit in range(count.bit_length() - 1)]
-    held = [on(device, flat, tensor) for tensor, device in zip(tensors, devices)]
+    chunks = [on(device, flat, tensor) for tensor, device in zip(tensors, devices)]
     sizes = [chunk_sizes(elements_of(tensors[0]), count)] * count
     for distance in distances:
-        held, sizes = _halve(held, sizes, devices, combine, distance)
+        chunks, sizes = _halve(chunks, sizes, devices, combine, distance)
     for distance in reversed(distances):
-        held = [on(device, _joined, held[p & ~distance], held[p | distance], held[p]) for p, device in enumerate(devices)]
-    return [on(device, tf.reshape, total, shape) for total, device in zip(held, devices)]
+        chunks = [on(device, _joined, chunks[p & ~distance], chunks[p | distance], chunks[p]) for p, device in enumerate(devices)]
+    return [on(device, tf.reshape, total, shape) for total, device in zip(chunks, devices)]
 
 
 def _halve(
-    held: list[tf.Tensor], sizes: list[list[int]], devices: Sequence[str], combine: Combine, distance: int
+    chunks: list[tf.Tensor], sizes: list[list[int]], devices: Sequence[str], combine: Combine, distance: int
 ) -> tuple[list[tf.Tensor], list[list[int]]]:
     """Return what each processor holds, and the sizes of its chunks, after it kept one half and got the partner's part of it."""
     middle = len(sizes[0]) // 2
-    halves = [on(d, tf.split, held[p], [sum(sizes[p][:middle]), sum(sizes[p][middle:])]) for p, d in enumerate(devices)]
-    kept, left = [], []
+    halves = [on(d, tf.split, chunks[p], [sum(sizes[p][:middle]), sum(sizes[p][middle:])]) for p, d in enumerate(devices)]
+    reduced, left = [], []
     for p, device in enumerate(devices):
         upper = 1 if p & distance else 0
         parts = halves[p & ~distance][upper], halves[p | distance][upper]
         left.append(sizes[p][middle:] if upper else sizes[p][:middle])
-        kept.append(on(device, combine, *parts) if sum(left[p]) else halves[p][upper])
-    return kept, left
+        reduced.append(on(device, combine, *parts) if sum(left[p]) else halves[p][upper])
+    return reduced, left
 
 
 def _joined(lower: tf.Tensor, upper: tf.Tensor, own: tf.Tensor) -> tf.Tensor:

@@ -26,15 +26,15 @@ def two_level(
     hosts : (processors,) name of each processor's host.
     among_leaders : all-reduce for the leaders; results are bitwise equal if those of the leaders are.
     """
-    held = list(tensors)
+    sums = list(tensors)
     groups = hosted(hosts)
     hops = [(source, leader) for group in groups for pairs in tree(group) for source, leader in pairs]
     for source, leader in hops:
-        held[leader] = on(devices[leader], combine, held[leader], held[source])
+        sums[leader] = on(devices[leader], combine, sums[leader], sums[source])
     leaders = [group[0] for group in groups]
-    totals = among_leaders([held[p] for p in leaders], [devices[p] for p in leaders], combine) if len(leaders) > 1 else [held[leaders[0]]]
+    totals = among_leaders([sums[p] for p in leaders], [devices[p] for p in leaders], combine) if len(leaders) > 1 else [sums[leaders[0]]]
     for leader, total in zip(leaders, totals):
-        held[leader] = total
+        sums[leader] = total
     for source, leader in reversed(hops):
-        held[source] = on(devices[source], tf.identity, held[leader])
-    return held
+        sums[source] = on(devices[source], tf.identity, sums[leader])
+    return sums

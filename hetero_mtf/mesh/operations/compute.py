@@ -57,7 +57,7 @@ def input_gradients(
     name: str,
     differentiate: Callable[[Sequence[int]], Function],
     inputs: Sequence[Tensor],
-    wanted: Iterable[int],
+    indices: Iterable[int],
     outputs: Sequence[mtf.Shape],
     read: Sequence[Tensor],
     unsplit: Sequence[mtf.Dimension],
@@ -71,7 +71,7 @@ def input_gradients(
     ----------
     differentiate : numbers of inputs -> function of the slices of `read` that gives their gradients.
     inputs : (inputs,) mtf.Tensor of the function.
-    wanted : numbers of the inputs whose gradients are wanted.
+    indices : numbers of the inputs whose gradients are wanted.
     outputs : (outputs,) mtf.Shape of the function's outputs.
     read : what the gradients are computed from.
     unsplit : dimensions that they need whole.
@@ -79,7 +79,7 @@ def input_gradients(
     """
     everything = {d.name: d for shape in (*outputs, *(x.shape for x in inputs)) for d in shape.dims}
     groups: dict[frozenset[str], list[int]] = {}
-    for index in wanted:
+    for index in indices:
         groups.setdefault(frozenset(everything) - {d.name for d in inputs[index].shape.dims}, []).append(index)
     by_input: dict[int, Tensor] = {}
     first = None
@@ -105,7 +105,7 @@ def _differentiate(function: Function, members: Sequence[int]) -> Callable[..., 
     def differentiate(_: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
         *values, dy = slices
         copies = [tf.identity(value) for value in values]
-        wanted = [copies[i] for i in members]
-        return tf.gradients(function(*copies), wanted, dy, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        xs = [copies[i] for i in members]
+        return tf.gradients(function(*copies), xs, dy, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     return differentiate

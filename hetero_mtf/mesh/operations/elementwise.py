@@ -68,12 +68,12 @@ def elementwise(x: Tensor, name: str, function: Callable[[tf.Tensor], tf.Tensor]
     return compute(name, function, [x], x.shape)
 
 
-def softmax(x: Tensor, beside: Sequence[Tensor] = ()) -> Tensor:
+def softmax(x: Tensor, used_with: Sequence[Tensor] = ()) -> Tensor:
     """Return the softmax of `x` over its last dimension, which must be whole.
 
     Parameters
     ----------
-    beside : tensors that the result is used with: a processor whose slice of one of them is empty gets zeros, which it must not
+    used_with : tensors that the result is used with: a processor whose slice of one of them is empty gets zeros, which it must not
         read.
     """
     last = x.shape.dims[-1:]
@@ -85,10 +85,10 @@ def softmax(x: Tensor, beside: Sequence[Tensor] = ()) -> Tensor:
         return (dy - tf.reduce_sum(dy * y, -1, keepdims=True)) * y
 
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor | None]:
-        read = [operation.outputs[0], dy, *beside]
-        return [*Local("softmax_gradient", backward, read, [(x.shape, x.dtype)], unsplit=last).outputs, *(None for _ in beside)]
+        read = [operation.outputs[0], dy, *used_with]
+        return [*Local("softmax_gradient", backward, read, [(x.shape, x.dtype)], unsplit=last).outputs, *(None for _ in used_with)]
 
-    return Local("softmax", forward, [x, *beside], [(x.shape, x.dtype)], unsplit=last, gradient=gradient).outputs[0]
+    return Local("softmax", forward, [x, *used_with], [(x.shape, x.dtype)], unsplit=last, gradient=gradient).outputs[0]
 
 
 def drop(x: Tensor, rate: float, seed: tf.Tensor, shared: Sequence[mtf.Dimension] = ()) -> Tensor:

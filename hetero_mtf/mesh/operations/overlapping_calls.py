@@ -32,7 +32,7 @@ class CallOrder:
         is_odd : () bool, whether the number of the call is odd.
         """
         with tf.device(_host(device)):
-            return tf.cond(is_odd, lambda: self._taken(device, 1), lambda: self._taken(device, 0))
+            return tf.cond(is_odd, lambda: self._dequeued(device, 1), lambda: self._dequeued(device, 0))
 
     def give(self, device: str, is_odd: tf.Tensor, after: Iterable[tf.Operation]) -> tf.Operation:
         """Return the operation that lets the next call begin on a device.
@@ -43,7 +43,7 @@ class CallOrder:
         after : all operations of the call on the device that change what the next one reads.
         """
         with tf.device(_host(device)), tf.control_dependencies(list(after)):
-            return tf.cond(is_odd, lambda: self._given(device, 0), lambda: self._given(device, 1)).op
+            return tf.cond(is_odd, lambda: self._enqueued(device, 0), lambda: self._enqueued(device, 1)).op
 
     def begin(self, devices: Iterable[str]) -> list[tf.Operation]:
         """Return operations, in the present TensorFlow graph, that let call 0 begin on devices where none has.
@@ -57,7 +57,7 @@ class CallOrder:
         operations = []
         for device in fresh:
             with tf.device(_host(device)):
-                operations.append(self._given(device, 0).op)
+                operations.append(self._enqueued(device, 0).op)
         return operations
 
     def cancel(self, devices: Iterable[str]) -> list[tf.Operation]:
@@ -83,10 +83,10 @@ class CallOrder:
         name = f"call/{self._generation}/{device}/{number}"
         return tf.raw_ops.FIFOQueueV2(component_types=[tf.bool], shapes=[()], capacity=2, container=self._container, shared_name=name)
 
-    def _taken(self, device: str, number: int) -> tf.Tensor:
+    def _dequeued(self, device: str, number: int) -> tf.Tensor:
         return tf.raw_ops.QueueDequeueV2(handle=self._queue(device, number), component_types=[tf.bool])[0]
 
-    def _given(self, device: str, number: int) -> tf.Tensor:
+    def _enqueued(self, device: str, number: int) -> tf.Tensor:
         with tf.control_dependencies([tf.raw_ops.QueueEnqueueV2(handle=self._queue(device, number), components=[tf.constant(True)])]):
             return tf.constant(True)
 

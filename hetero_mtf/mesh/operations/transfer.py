@@ -134,40 +134,40 @@ class _Pieces:
         if _is_empty(box):
             return tf.zeros([end - begin for begin, end in box], self.slices[0].dtype)
         needed = {}
-        for held in self.holders:
-            common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, held))
+        for source_box in self.holders:
+            common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, source_box))
             if not _is_empty(common):
-                needed[common] = held
-        taken = {common: self._take(common, held, device) for common, held in needed.items()}
-        if len(taken) > 1:
-            return _join(taken)
-        ((piece, at),) = taken.values()
+                needed[common] = source_box
+        pieces = {common: self._take(common, source_box, device) for common, source_box in needed.items()}
+        if len(pieces) > 1:
+            return _join(pieces)
+        ((piece, at),) = pieces.values()
         return piece if at == device else tf.identity(piece)
 
-    def _take(self, common: Box, held: Box, device: str) -> tuple[tf.Tensor, str]:
+    def _take(self, common: Box, source_box: Box, device: str) -> tuple[tf.Tensor, str]:
         """Return a piece of a box for a device, and the device it is on."""
         pnum = self._sent.get((device, common))
         if pnum is None:
-            holders = self.holders[held]
+            holders = self.holders[source_box]
             pnum = min(holders, key=lambda p: (self.devices[p] != device, self._load[self.devices[p]], p))
             self._sent[device, common] = pnum
             if self.devices[pnum] != device:
                 self._load[self.devices[pnum]] += _elements(common)
         if (pnum, common) not in self._cut:
-            self._cut[pnum, common] = self._slice(pnum, common, held)
+            self._cut[pnum, common] = self._slice(pnum, common, source_box)
         return self._cut[pnum, common], self.devices[pnum]
 
-    def _slice(self, pnum: int, common: Box, held: Box) -> tf.Tensor:
-        if common == held:
+    def _slice(self, pnum: int, common: Box, source_box: Box) -> tf.Tensor:
+        if common == source_box:
             return self.slices[pnum]
         with tf.device(self.devices[pnum]):
-            begins = [begin - first for (begin, _), (first, _) in zip(common, held)]
+            begins = [begin - first for (begin, _), (first, _) in zip(common, source_box)]
             return tf.slice(self.slices[pnum], begins, [end - begin for begin, end in common])
 
 
-def _join(taken: Mapping[Box, tuple[tf.Tensor, str]]) -> tf.Tensor:
+def _join(piece_of: Mapping[Box, tuple[tf.Tensor, str]]) -> tf.Tensor:
     """Return the concatenation of pieces that tile a box, one axis after the other."""
-    pieces = {box: piece for box, (piece, _) in taken.items()}
+    pieces = {box: piece for box, (piece, _) in piece_of.items()}
     for axis in reversed(range(len(next(iter(pieces))))):
         others: Callable[[Box], Box] = lambda box, axis=axis: box[:axis] + box[axis + 1 :]  # type: ignore[misc]  # noqa: E731
         joined = {}

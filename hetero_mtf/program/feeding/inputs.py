@@ -85,8 +85,8 @@ def partly_read(inputs: ProgramInputs, arrays: Sequence[BatchArray | None]) -> P
     """
     pieces = iter([fed if array is None else array for fed, array in zip(inputs.fed, arrays, strict=True)])
     x = tuple(next(pieces) for _ in inputs.x)
-    given = (None if each is None else LossInputs(next(pieces), next(pieces), each.scale) for each in inputs.loss_inputs)
-    return ProgramInputs(x, tuple(given))
+    loss_inputs = (None if each is None else LossInputs(next(pieces), next(pieces), each.scale) for each in inputs.loss_inputs)
+    return ProgramInputs(x, tuple(loss_inputs))
 
 
 def placeholders(context: ProgramContext, batch: int, targets: Sequence[Target | None]) -> ProgramInputs:

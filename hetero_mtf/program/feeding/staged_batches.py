@@ -37,12 +37,12 @@ class StagedBatches(abc.ABC):
         self._container = container
         self._numbers = [number for number, form in enumerate(forms) if form is not None]
         self._parts: dict[tuple[int, str, tuple[int, ...], tuple[int, ...]], tf.Tensor] = {}
-        self._held: list[weakref.ref[BatchArrays] | None] = [None] * SLOTS
+        self._batch_refs: list[weakref.ref[BatchArrays] | None] = [None] * SLOTS
         self._read = self._filled = 0
         self._lock = threading.Lock()
-        kept = {number: place for place, number in enumerate(self._numbers)}
+        place_of = {number: place for place, number in enumerate(self._numbers)}
         self.arrays = tuple(
-            None if form is None else self._array(kept[number], form[0], dtype)
+            None if form is None else self._array(place_of[number], form[0], dtype)
             for number, (form, dtype) in enumerate(zip(forms, dtypes, strict=True))
         )
 
@@ -87,14 +87,14 @@ class StagedBatches(abc.ABC):
             return self._select(self._read)
 
     def _slot_of(self, batch: BatchArrays) -> int | None:
-        return next((slot for slot, held in enumerate(self._held) if held is not None and held() is batch), None)
+        return next((slot for slot, batch_ref in enumerate(self._batch_refs) if batch_ref is not None and batch_ref() is batch), None)
 
     def _fill(self, batch: BatchArrays, arrays: Sequence[np.ndarray]) -> int:
         """Write a batch into a slot that neither is read nor was filled last, which a step may read next; return the slot."""
         slot = next(slot for slot in ((self._filled + step) % SLOTS for step in (1, 2)) if slot != self._read)
-        self._held[slot] = None
+        self._batch_refs[slot] = None
         self._write(slot, [arrays[number] for number in self._numbers])
-        self._held[slot], self._filled = weakref.ref(batch), slot
+        self._batch_refs[slot], self._filled = weakref.ref(batch), slot
         return slot
 
     def _array(self, number: int, shape: tuple[int, ...], dtype: tf.DType) -> BatchArray:

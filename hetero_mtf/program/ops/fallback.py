@@ -27,7 +27,7 @@ from hetero_mtf.keras_reading.traced_calls.random_draws import draws_of_full_bat
 from hetero_mtf.keras_reading.traced_calls.replacements import replaced
 from hetero_mtf.layers.fallback.keras_call_kind import OPTION
 from hetero_mtf.mesh.compat import Tensor, mtf
-from hetero_mtf.mesh.operations.kept import compute_kept
+from hetero_mtf.mesh.operations.compute_once import compute_once
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.general import GeneralOps
 from hetero_mtf.program.ops.kernel import looked_up
@@ -89,7 +89,7 @@ class FallbackOps(GeneralOps):
         tensors = [*read, *variables.values(), *rewritten.values(), *squared.values()]
         split = [] if first.sizes is None else [first.channels.name]
         unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
-        results = compute_kept(self._operation_name, function, tensors, outputs, unsplit=unsplit.values())
+        results = compute_once(self._operation_name, function, tensors, outputs, unsplit=unsplit.values())
         y, *rest = results
         own_logits = (rest.pop(0), _last_activation(call)) if logits else None
         for name in written:
@@ -164,8 +164,8 @@ class _Call:
     rewritten: list[str] = dataclasses.field(default_factory=list)
     squared: list[str] = dataclasses.field(default_factory=list)
 
-    def __call__(self, p: Processor, *given: tf.Tensor) -> list[tf.Tensor]:
-        slices, zeros = given[: len(given) - len(self.squared)], given[len(given) - len(self.squared) :]
+    def __call__(self, p: Processor, *pieces: tf.Tensor) -> list[tf.Tensor]:
+        slices, zeros = pieces[: len(pieces) - len(self.squared)], pieces[len(pieces) - len(self.squared) :]
         count = len(slices) - len(self.names) - len(self.rewritten)
         tensors, values = slices[:count], dict(zip(self.names, slices[count:]))
         leaves = {name: values[name] for name in self.rewritten}
@@ -241,8 +241,8 @@ class _Call:
         for tensor, mask in zip(shaped, self.call.masked):
             if mask is not None:
                 set_mask(tensor, tensors[len(symbols) + mask])
-        given = {id(symbol): tensor for symbol, tensor in zip(symbols, shaped)}
-        args, kwargs = node.arguments.convert(lambda leaf: given[id(leaf)] if id(leaf) in given else _constant(leaf))
+        tensor_of = {id(symbol): tensor for symbol, tensor in zip(symbols, shaped)}
+        args, kwargs = node.arguments.convert(lambda leaf: tensor_of[id(leaf)] if id(leaf) in tensor_of else _constant(leaf))
         return args, kwargs
 
     def _as_read(self, tensor: tf.Tensor, symbol: Any) -> tf.Tensor:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.kept import compute_kept
+from hetero_mtf.mesh.operations.compute_once import compute_once
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
@@ -75,7 +75,7 @@ class HeadOps(LayerContext):
         out = mtf.Dimension(f"size{self.index}:out", sizes["v"].size * repeats)
         shape = mtf.Shape([batch, positions, out, heads])
         unsplit = [positions, keys, out, *sizes.values()]
-        (y,) = compute_kept("attend", function, tensors, [(shape, query.tensor.dtype)], unsplit=unsplit)
+        (y,) = compute_once("attend", function, tensors, [(shape, query.tensor.dtype)], unsplit=unsplit)
         return Value(y, query.sizes)
 
     def merge_heads(self, x: Value, kernel: str, repeats: int) -> Value:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
-from hetero_mtf.mesh.operations.kept import compute_kept
+from hetero_mtf.mesh.operations.compute_once import compute_once
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
@@ -74,7 +74,7 @@ class KernelOps(LayerContext):
 
         shape = mtf.Shape([batch, *space, units])
         inputs = [numbers, variable, *self.row_squares_of(table, variable.shape)]
-        (y,) = compute_kept("look_up", function, inputs, [(shape, self.dtype)], unsplit=space)
+        (y,) = compute_once("look_up", function, inputs, [(shape, self.dtype)], unsplit=space)
         return Value(y, self.output_sizes)
 
     def add_bias(self, x: Value, bias: str) -> Value:

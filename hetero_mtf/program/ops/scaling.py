@@ -41,15 +41,15 @@ class ScalingOps(LayerContext):
         mean, variance : numbers, taken through float32 as Keras does, or None for the layer's variables `mean` and `variance`.
         """
         dimensions = x.tensor.shape.dims
-        kept = list(range(1, len(dimensions))) if x.features > 1 and axis else list(axis)
-        own = [dimensions[i] for i in kept]
+        axes = list(range(1, len(dimensions))) if x.features > 1 and axis else list(axis)
+        own = [dimensions[i] for i in axes]
         if mean is None:
             statistics = [self.parameter(name, own) for name in ("mean", "variance")]
         else:
             statistics = [self._numbers(x, np.asarray(value, np.float32), own) for value in (mean, variance)]
 
         def function(value: tf.Tensor, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-            narrow = [n if i in kept else 1 for i, n in enumerate(value.shape.as_list())]
+            narrow = [n if i in axes else 1 for i, n in enumerate(value.shape.as_list())]
             m, v = tf.reshape(m, narrow), tf.reshape(v, narrow)
             deviation = tf.maximum(tf.sqrt(v), tf.cast(keras.config.epsilon(), v.dtype))
             return m + value * deviation if invert else (value - m) / deviation

@@ -28,19 +28,19 @@ class StoredActivations:
         self._histories: list[tuple[Tensor, History]] = []
         self._read_of: dict[Tensor, Tensor] = {}
         for number, tensor in enumerate(tensor for operation in self._operations for tensor in operation.outputs):
-            kept = history(f"activation{number}", tensor, age)
-            self._histories.append((tensor, kept))
-            self._read_of[tensor] = kept.read(age)
+            stored = history(f"activation{number}", tensor, age)
+            self._histories.append((tensor, stored))
+            self._read_of[tensor] = stored.read(age)
         self._used: set[Tensor] = set()
 
-    def substitute(self, again: Sequence[mtf.Operation], backward: Sequence[mtf.Operation], wanted: Sequence[Tensor]) -> None:
+    def substitute(self, again: Sequence[mtf.Operation], backward: Sequence[mtf.Operation], targets: Sequence[Tensor]) -> None:
         """Have a backward pass read what is kept instead of the pass that it was built on.
 
         Parameters
         ----------
         again : operations of that pass, one for each of the first one.
         backward : operations of the backward pass.
-        wanted : tensors for which the backward pass is run.
+        targets : tensors for which the backward pass is run.
 
         Raises
         ------
@@ -49,7 +49,7 @@ class StoredActivations:
         """
         kept_of = self._kept_of(again)
         inside, seen = {*again, *backward}, set()
-        waiting = [tensor.operation for tensor in wanted]
+        waiting = [tensor.operation for tensor in targets]
         while waiting:
             operation = waiting.pop()
             if operation in seen or operation not in inside:
@@ -57,12 +57,12 @@ class StoredActivations:
             seen.add(operation)
             operation._inputs = [kept_of.get(tensor, tensor) for tensor in operation.inputs]
             self._used.update(operation.inputs)
-            beside = getattr(operation, "needs", None)
-            waiting += [*(tensor.operation for tensor in operation.inputs), *([beside] if beside is not None else [])]
+            needed = getattr(operation, "needs", None)
+            waiting += [*(tensor.operation for tensor in operation.inputs), *([needed] if needed is not None else [])]
 
     def writes(self) -> list[HistoryWrite]:
         """Return the operations that keep what backward passes read."""
-        return [kept.write(tensor) for tensor, kept in self._histories if self._read_of[tensor] in self._used]
+        return [history.write(tensor) for tensor, history in self._histories if self._read_of[tensor] in self._used]
 
     def _kept_of(self, again: Sequence[mtf.Operation]) -> dict[Tensor, Tensor]:
         if [type(one) for one in self._operations] != [type(other) for other in again]:

@@ -86,7 +86,7 @@ class StaleEngine(Engine):
             self._in_flight.enter(entered)
             self._launch(want_outputs)
         self._await(self._most)
-        return self._taken()
+        return self._take_drained()
 
     def drain(self, want_outputs: bool) -> list[Finished]:
         newest = self._in_flight.newest
@@ -95,7 +95,7 @@ class StaleEngine(Engine):
         while len(self._in_flight):
             self._launch(want_outputs)
         self._await(0)
-        return self._taken()
+        return self._take_drained()
 
     def wait(self) -> None:
         self._await(0)
@@ -116,7 +116,7 @@ class StaleEngine(Engine):
         self._in_flight.advance()
         if leaving is not None:
             self._leave(leaving, fetched)
-        return self._taken(), trace
+        return self._take_drained(), trace
 
     def close(self) -> None:
         with contextlib.suppress(HeteroError):
@@ -165,7 +165,7 @@ class StaleEngine(Engine):
             for number, part in enumerate(parts)
         ]
 
-    def _taken(self) -> list[Finished]:
+    def _take_drained(self) -> list[Finished]:
         drained, self._drained = self._drained, []
         return drained
 
@@ -222,8 +222,8 @@ class StaleEngine(Engine):
     def _next_call(self, want_outputs: bool) -> tuple[dict[str, Any], dict[Any, Any]]:
         """Return what the next tick fetches and is fed."""
         size, targets = self._in_flight.form
-        wanted = tuple(None if part is None else target for part, target in zip(self._context.objective, targets))
-        tick = self._tick(size, wanted, partly=self._context.sums_gradients or not self._in_flight.is_full)
+        targets_with_loss = tuple(None if part is None else target for part, target in zip(self._context.objective, targets))
+        tick = self._tick(size, targets_with_loss, partly=self._context.sums_gradients or not self._in_flight.is_full)
         feeds = self._in_flight.feeds(tick, self.graph, self._number)
         self._number += 1
         fetches = {"loss": tick.loss, "parts": tick.parts, "train": tick.train, **({"outputs": tick.outputs} if want_outputs else {})}

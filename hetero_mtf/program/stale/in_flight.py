@@ -113,9 +113,9 @@ class InFlight:
                 feeds[inputs.share] = 1.0 / (back.place + 1)
             feeds.update(self._weight_feeds(stage, inputs, forward, ahead))
         leaving = (self.leaving or some).part
-        for given, y, weight, scale in zip(tick.loss_inputs, leaving.y, leaving.weight, leaving.scale):
-            if given is not None:
-                feeds.update({given.y: y, given.weight: weight, given.scale: scale})
+        for fed, y, weight, scale in zip(tick.loss_inputs, leaving.y, leaving.weight, leaving.scale):
+            if fed is not None:
+                feeds.update({fed.y: y, fed.weight: weight, fed.scale: scale})
         return feeds
 
     def _weight_feeds(self, stage: int, inputs: StageInputs, forward: int, ahead: Entered) -> dict[Any, Any]:

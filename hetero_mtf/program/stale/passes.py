@@ -83,7 +83,7 @@ class StalePasses(TaskGraph):
         self.losses: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self._gradients: list[dict[VariableKey, Tensor]] = [{} for _ in context.stages]
-        self._kept: list[tuple[History, Tensor]] = []
+        self._to_write: list[tuple[History, Tensor]] = []
         self._returns: dict[int, list[tuple[History, int]]] = {}  # layer index -> histories of gradients of its output, and their ages
         values: dict[int, Value] = {}
         self._forwards = [self._forward(stage, values) for stage in range(self._last + 1)]
@@ -104,8 +104,8 @@ class StalePasses(TaskGraph):
         """Return the operations that keep what later steps read; built last, as they wait for all that this step reads."""
         self.sources.begin(None)
         stored = [forward.stored for forward in self._forwards if forward.stored is not None]
-        kept = [history.write(tensor) for history, tensor in self._kept]
-        return [*kept, *(write for weights in self._weights for write in weights.writes()), *(w for each in stored for w in each.writes())]
+        sent = [history.write(tensor) for history, tensor in self._to_write]
+        return [*sent, *(write for weights in self._weights for write in weights.writes()), *(w for each in stored for w in each.writes())]
 
     def _stage_of(self, layer: int) -> int:
         return next(number for number, builder in enumerate(self.builders) if layer in builder.layers)
@@ -179,8 +179,8 @@ class StalePasses(TaskGraph):
         all_gradients = gradients(ys, grad_ys, [*leaves.values(), *read.values()], operations, self.sources.begin_backward)
         self.sources.begin(None)
         if forward.stored is not None:
-            wanted = [gradient for gradient in all_gradients if gradient is not None]
-            forward.stored.substitute(again, self.graph.operations[back:], wanted)
+            computed_gradients = [gradient for gradient in all_gradients if gradient is not None]
+            forward.stored.substitute(again, self.graph.operations[back:], computed_gradients)
         self._gradients[stage] = {key: g for key, g in zip(read, all_gradients[len(leaves) :]) if g is not None}
         self._send_back(stage, forward, {key: g for key, g in zip(leaves, all_gradients) if g is not None})
 
@@ -213,19 +213,19 @@ class StalePasses(TaskGraph):
                 age = stage - self._stage_of(source)
                 history = self._history(f"stage{stage}/gradient{source}", gradient, age)
                 self._returns.setdefault(source, []).append((history, age))
-                self._kept.append((history, gradient))
+                self._to_write.append((history, gradient))
 
     def _history_of(self, stage: int, number: int, source: int, value: Value) -> History:
         """Return the history of what an earlier stage sends: kept for the forward pass, then for the replay."""
         sender = self._stage_of(source)
         history = self._history(f"stage{stage}/input{number}", value.tensor, 2 * self._last - sender - stage)
-        self._kept.append((history, value.tensor))
+        self._to_write.append((history, value.tensor))
         return history
 
     def _fed(self, stage: int, number: int, value: Value) -> History:
         """Return the history of a part of the batch itself, kept for the replay."""
         history = self._history(f"stage{stage}/fed{number}", value.tensor, ticks_between(stage, self._last + 1))
-        self._kept.append((history, value.tensor))
+        self._to_write.append((history, value.tensor))
         return history
 
     def _history(self, name: str, tensor: Tensor, length: int) -> History:

@@ -73,15 +73,15 @@ def build_tick(context: ProgramContext, batch: int, targets: Sequence[Target | N
         begun = {device: call_order.take(device, is_odd) for device, is_odd in odd.items()} if call_order else {}
         lowering = lowered(passes, [*passes.losses, *terms, *operations], passes.outputs, len(stages) > 1, begun)
         parts = tuple(first_slice(lowering, part) for part in passes.losses)
-        weights_of = [part.weight for part, given in zip(context.objective, loss_inputs) if part and given]
+        weights_of = [part.weight for part, inputs_of_loss in zip(context.objective, loss_inputs) if part and inputs_of_loss]
         loss = total(parts, weights_of, [])
         penalty = total([first_slice(lowering, term) for term in terms], [1.0] * len(terms), []) if terms else None
         outputs = tuple(first_slice(lowering, output) for output in passes.outputs)
         writes = [write for operation in operations for write in lowering.operations[operation]]
-        given = (
+        releases = (
             [call_order.give(device, is_odd, [begun[device], *_on(device, writes)]) for device, is_odd in odd.items()] if call_order else []
         )
-        train = tf.group(*writes, *given)
+        train = tf.group(*writes, *releases)
     nodes = len(tf.compat.v1.get_default_graph().get_operations()) - before
     used = tuple(_read_inputs(context, stage) for stage in stages)
     return Tick(tuple(inputs), used, loss_inputs, loss, penalty, parts, outputs, train, nodes)

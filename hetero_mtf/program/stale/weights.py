@@ -28,7 +28,7 @@ class ForwardWeights:
     context : the optimizer's rule, and the options.
     inputs : the stage's placeholders.
     history : (name, tensor like its own, length) -> history on the stage's mesh.
-    kept : for how many steps they are kept for the backward pass; 0 for none.
+    steps_kept : for how many steps they are kept for the backward pass; 0 for none.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class ForwardWeights:
     operations : all operations that read weights, as opposed to those of layers.
     """
 
-    def __init__(self, context: ProgramContext, inputs: StageInputs, history: MakeHistory, kept: int) -> None:
-        self._context, self._inputs, self._history, self._kept = context, inputs, history, kept
+    def __init__(self, context: ProgramContext, inputs: StageInputs, history: MakeHistory, steps_kept: int) -> None:
+        self._context, self._inputs, self._history, self._steps_kept = context, inputs, history, steps_kept
         self.read: dict[VariableKey, Tensor] = {}
         self.slots: dict[tuple[VariableKey, str], Parameter] = {}
         self.operations: set[mtf.Operation] = set()
@@ -52,8 +52,8 @@ class ForwardWeights:
         if key not in self.read:
             start = len(parameter.graph.operations)
             self.read[key] = self._versioned(key, parameter)
-            if self._kept:
-                self._histories[key] = self._history(f"kept/{variable_key(*key)}", parameter.value, self._kept)
+            if self._steps_kept:
+                self._histories[key] = self._history(f"kept/{variable_key(*key)}", parameter.value, self._steps_kept)
             self.operations.update(parameter.graph.operations[start:])
         return self.read[key]
 
@@ -63,13 +63,13 @@ class ForwardWeights:
         if history is None:
             return parameter.value
         if not history.reads:
-            self.operations.add(history.read(self._kept).operation)
+            self.operations.add(history.read(self._steps_kept).operation)
         return history.reads[0].outputs[0]
 
     def writes(self) -> list[HistoryWrite]:
         """Return the operations that keep weights for later steps."""
-        kept = [history.write(self.read[key]) for key, history in self._histories.items()]
-        return [*kept, *(history.write(value) for history, value in self._previous)]
+        read_writes = [history.write(self.read[key]) for key, history in self._histories.items()]
+        return [*read_writes, *(history.write(value) for history, value in self._previous)]
 
     def _versioned(self, key: VariableKey, parameter: Parameter) -> Tensor:
         inputs = self._inputs
@@ -90,8 +90,8 @@ class ForwardWeights:
         rule = self._context.rule
         slots = [self._slot(key, parameter, name) for name in rule.slots]
 
-        def move(_: Processor, weight: tf.Tensor, *kept: tf.Tensor) -> tf.Tensor:
-            return weight + distance * rule.expected_change(kept, scalars)
+        def move(_: Processor, weight: tf.Tensor, *slot_values: tf.Tensor) -> tf.Tensor:
+            return weight + distance * rule.expected_change(slot_values, scalars)
 
         return _local("predict", move, [parameter.value, *(slot.value for slot in slots)])
 

@@ -137,8 +137,8 @@ def _in_one_form(options: CohortOptions) -> CohortOptions:
 
 
 def _check_columns(table: TsvTable, label: str, labelled: bool) -> None:
-    wanted = [PARTICIPANT, PATH, *([label] if labelled else [])]
-    missing = [name for name in wanted if name not in table.columns]
+    required = [PARTICIPANT, PATH, *([label] if labelled else [])]
+    missing = [name for name in required if name not in table.columns]
     if missing:
         wrong = f"{table.path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}: it has {_listed(table)}"
         paths = f", each scan's file from {table.path.parent} on in {PATH!r}" if PATH in missing else ""
@@ -153,13 +153,13 @@ def _session_column(table: TsvTable) -> str:
     return next(iter([*filled, *there]), SESSIONS[0])
 
 
-def _centre_column(table: TsvTable, wanted: str | None, label: str) -> str | None:
+def _centre_column(table: TsvTable, centre: str | None, label: str) -> str | None:
     """Return the name of the column that sites are read from, None where there is none, or they are what is to be predicted."""
-    if wanted is not None and wanted not in table.columns:
+    if centre is not None and centre not in table.columns:
         raise DataError(
-            f"{table.path} lacks the column {wanted!r}: it has {_listed(table)}", "name the column of sites with --site (centre=...)"
+            f"{table.path} lacks the column {centre!r}: it has {_listed(table)}", "name the column of sites with --site (centre=...)"
         )
-    return wanted if wanted is not None else next((name for name in CENTRES if name in table.columns and name != label), None)
+    return centre if centre is not None else next((name for name in CENTRES if name in table.columns and name != label), None)
 
 
 def _listed(table: TsvTable) -> str:
@@ -168,14 +168,14 @@ def _listed(table: TsvTable) -> str:
 
 def _row_faults(row: Row, options: CohortOptions) -> list[CohortFault]:
     who, label, classes = f"line {row.line} ({row.cells[PARTICIPANT] or 'nobody'})", options.label, options.classes
-    given = _label(row, options)
-    needed = {PARTICIPANT: row.cells[PARTICIPANT], PATH: row.cells[PATH], **({label: given} if options.labelled else {})}
+    own_label = _label(row, options)
+    needed = {PARTICIPANT: row.cells[PARTICIPANT], PATH: row.cells[PATH], **({label: own_label} if options.labelled else {})}
     empty = [(name, row.written[name].strip()) for name, cell in needed.items() if not cell]
     perhaps = label if classes is None and comparison_form(row.written.get(label, "")) not in DOCUMENTED else None
     remedies = {perhaps: f"write it, or {_NAME_CLASSES} if it is one"}
     faults = [f"{name} is {text!r}, which stands for unknown; {remedies.get(name, 'write it')}" for name, text in empty]
-    if options.labelled and given and classes is not None and given not in classes:
-        faults.append(f"{label} is {given!r} and the classes are {', '.join(map(repr, classes))}; correct it")
+    if options.labelled and own_label and classes is not None and own_label not in classes:
+        faults.append(f"{label} is {own_label!r} and the classes are {', '.join(map(repr, classes))}; correct it")
     return [CohortFault(f"{who}: {fault}, or leave the row out", row.line) for fault in faults]
 
 

@@ -52,8 +52,8 @@ class Split:
         ----------
         ids : participants that stay.
         """
-        kept = frozenset(ids)
-        train, test, validation = (tuple(i for i in part if i in kept) for part in (self.train, self.test, self.validation))
+        staying = frozenset(ids)
+        train, test, validation = (tuple(i for i in part if i in staying) for part in (self.train, self.test, self.validation))
         return dataclasses.replace(self, train=train, test=test, validation=validation)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -102,8 +102,8 @@ def hold_out_split(participants: Participants, test: float = 0.2, validation: fl
     strata = _strata(participants)
     needed = 3 if validation else 2
     _check_counts(strata, needed, f"{needed} parts, which need {needed}")
-    kept, tested = _drawn(strata, test, seed, needed - 1)
-    trained, chosen = _drawn(kept, validation, seed, full_strata=strata) if validation else (kept, {})
+    rest, tested = _drawn(strata, test, seed, needed - 1)
+    trained, chosen = _drawn(rest, validation, seed, full_strata=strata) if validation else (rest, {})
     return Split(_ids(trained), _ids(tested), _ids(chosen), seed)
 
 
@@ -137,8 +137,8 @@ def k_fold_splits(participants: Participants, folds: int = 5, validation: float 
 
 def _fold(strata: Mapping[str, list[str]], tested: frozenset[str], validation: float, numbers: tuple[int, int, int]) -> Split:
     seed, fold, folds = numbers
-    kept = {label: [i for i in members if i not in tested] for label, members in strata.items()}
-    trained, chosen = _drawn(kept, validation, int(np.random.default_rng([seed, fold]).integers(2**31))) if validation else (kept, {})
+    rest = {label: [i for i in members if i not in tested] for label, members in strata.items()}
+    trained, chosen = _drawn(rest, validation, int(np.random.default_rng([seed, fold]).integers(2**31))) if validation else (rest, {})
     return Split(_ids(trained), tuple(sorted(tested)), _ids(chosen), seed, fold, folds)
 
 
@@ -148,11 +148,11 @@ def _drawn(
     """Return what stays of each class, `least` or more, and what is taken: a fraction of the class in `full_strata`, one at least."""
     from sklearn.model_selection import train_test_split  # as StratifiedKFold
 
-    stay, taken = {}, {}
+    stay, drawn = {}, {}
     for label, members in strata.items():
         count = min(max(1, round(fraction * len((full_strata or strata)[label]))), len(members) - least)
-        stay[label], taken[label] = train_test_split(members, test_size=count, random_state=seed)
-    return stay, taken
+        stay[label], drawn[label] = train_test_split(members, test_size=count, random_state=seed)
+    return stay, drawn
 
 
 def _strata(participants: Participants) -> dict[str, list[str]]:

@@ -102,9 +102,9 @@ def _known(cell: str) -> str:
     return "" if comparison_form(cell) in UNKNOWN else cell_text(cell)
 
 
-def _length_fault(line: int, count: int, wanted: int) -> CohortFault:
-    wrong = f"line {line}: it has {count} cell{'s' if count != 1 else ''} and the header {wanted}"
-    unknown = ", and n/a where nothing is known" if count < wanted else ""
+def _length_fault(line: int, count: int, columns: int) -> CohortFault:
+    wrong = f"line {line}: it has {count} cell{'s' if count != 1 else ''} and the header {columns}"
+    unknown = ", and n/a where nothing is known" if count < columns else ""
     return CohortFault(f"{wrong}; put one tab between two cells{unknown}", line)
 
 

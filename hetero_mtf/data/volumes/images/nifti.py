@@ -164,13 +164,13 @@ def _other_kind(path: pathlib.Path, head: bytes, packed: bool) -> DataError:
     if kind.text not in ("", GZIP):
         return DataError(f"{path} is {kind.text} and not {NIFTI}", f"{kind.remedy or CORRECT_PATH}")
     lacks_gzip = path.name.lower().endswith(".gz") and not packed
-    wanted = "a gzip file" if lacks_gzip else NIFTI
-    return DataError(f"{path} is not {wanted}, it begins{', unpacked,' if packed else ''} with {head[:4]!r}", AGAIN)
+    expected = "a gzip file" if lacks_gzip else NIFTI
+    return DataError(f"{path} is not {expected}, it begins{', unpacked,' if packed else ''} with {head[:4]!r}", AGAIN)
 
 
 def _cut_off(path: pathlib.Path, header: NiftiHeader, there: str) -> DataError:
-    wanted = f"{by(header.shape)} of {header.dtype}, {header.end_byte} bytes"
-    return DataError(f"{path} is cut off: its header says {wanted}, and {there}", AGAIN)
+    expected = f"{by(header.shape)} of {header.dtype}, {header.end_byte} bytes"
+    return DataError(f"{path} is cut off: its header says {expected}, and {there}", AGAIN)
 
 
 def _selection(path: pathlib.Path, shape: tuple[int, ...], volume: int | None, several: str) -> tuple[int, list[str]]:

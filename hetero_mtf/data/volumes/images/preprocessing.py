@@ -88,11 +88,11 @@ class Preprocessing:
 
     def lines(self) -> tuple[str, ...]:
         """Return the choices for a log, one a line."""
-        kept = "each scan's own spacing kept" if self.spacing_mm is None else f"resampled to {_by(self.spacing_mm)} mm"
+        spacing = "each scan's own spacing kept" if self.spacing_mm is None else f"resampled to {_by(self.spacing_mm)} mm"
         several = "files of several volumes refused" if self.volume is None else f"volume {self.volume} of files with several"
         return (
             f"axes turned to {self.orientation}",
-            f"{kept} ({_ORDERS[self.interpolation]})",
+            f"{spacing} ({_ORDERS[self.interpolation]})",
             f"cropped or padded about the middle to {_by(self.shape)} voxels",
             _MASKED[self.mask],
             f"normalised: {_NORMALISED[self.normalisation]}",

@@ -66,10 +66,10 @@ def read_scan(path: str | os.PathLike[str], steps: Preprocessing, mask: str | os
         raise DataError(f"{source} spans {spans} voxels of the wanted spacing", "correct the voxel sizes in its header, or the spacing")
     result = fitted(values, fit, steps.interpolation)
     inside = np.isfinite(result)
-    kept = _mask(source, values, volume.affine, steps, mask)
-    if kept is not None:
-        inside &= fitted(kept.astype(np.float32), fit, order=0, outside=0.0) > 0.5
-    intensities = normalised(result, inside, kept is not None, steps.normalisation, str(source))
+    in_mask = _mask(source, values, volume.affine, steps, mask)
+    if in_mask is not None:
+        inside &= fitted(in_mask.astype(np.float32), fit, order=0, outside=0.0) > 0.5
+    intensities = normalised(result, inside, in_mask is not None, steps.normalisation, str(source))
     return Volume(intensities, fit.affine, (*volume.notes, *replaced, *fit.notes))
 
 

@@ -60,18 +60,18 @@ def fit_grid(shape: Sequence[int], affine: Array, steps: Preprocessing) -> GridF
     turned = affine @ orientations.inv_ornt_aff(ornt, tuple(shape))
     sizes = affines.voxel_sizes(turned)
     tilt = float(np.arccos(np.clip(np.abs(turned[:3, :3] / sizes).max(axis=0), 0, 1)).max())
-    wanted = sizes if steps.spacing_mm is None else np.array(steps.spacing_mm)
+    spacing = sizes if steps.spacing_mm is None else np.array(steps.spacing_mm)
     straight = tilt < STRAIGHT_RADIANS
-    exact = straight and bool(np.allclose(wanted, sizes, rtol=SAME_SPACING, atol=0))
-    wanted = sizes if exact else wanted
+    exact = straight and bool(np.allclose(spacing, sizes, rtol=SAME_SPACING, atol=0))
+    spacing = sizes if exact else spacing
     axes = turned[:3, :3] / sizes if straight else _directions(goal)
-    linear = np.diag(wanted / sizes) if straight else np.linalg.solve(turned[:3, :3], axes * wanted)
+    linear = np.diag(spacing / sizes) if straight else np.linalg.solve(turned[:3, :3], axes * spacing)
     middle = (np.array(shape)[np.argsort(ornt[:, 0])] - 1) / 2
     offset = middle - linear @ ((np.array(steps.shape) - 1) / 2)
     offset = np.floor(offset + 0.5) if exact else offset
     result = np.eye(4)
-    result[:3, :3], result[:3, 3] = axes * wanted, turned[:3, :3] @ offset + turned[:3, 3]
-    notes = [] if exact else [f"resampled from {_by(sizes)} to {_by(wanted)} mm"]
+    result[:3, :3], result[:3, 3] = axes * spacing, turned[:3, :3] @ offset + turned[:3, 3]
+    notes = [] if exact else [f"resampled from {_by(sizes)} to {_by(spacing)} mm"]
     notes += [] if straight else [f"oblique by {np.degrees(tilt):.3g} degrees: resampled along the scanner's axes"]
     extent = (2 * middle + 1) / np.linalg.norm(linear, axis=0)
     every = (*_turn_note(affine, steps), *notes, *_edge_notes(extent, steps))

@@ -136,8 +136,8 @@ def normalize_split_batches(
 
     def gradient(_: Local, *dys: Tensor | None) -> Sequence[Tensor | None]:
         # an output without a gradient takes no part in the merged sums
-        given = [(*each, dy) for *each, dy in zip(norms, rules, pairs, dys) if dy is not None]
-        gradients = iter(_gradients(given, batch, dtype))
+        differentiated = [(*each, dy) for *each, dy in zip(norms, rules, pairs, dys) if dy is not None]
+        gradients = iter(_gradients(differentiated, batch, dtype))
         return [piece for dy in dys for piece in (next(gradients) if dy is not None else [None] * 5)]
 
     inputs = [tensor for norm, pair in zip(norms, pairs) for tensor in (norm.x, norm.gamma, norm.beta, *pair)]
@@ -145,14 +145,14 @@ def normalize_split_batches(
     return [(y, *pair) for y, pair in zip(ys, pairs)]
 
 
-def _gradients(given: Sequence[tuple[Any, ...]], batch: mtf.Dimension, dtype: tf.DType) -> list[list[Tensor | None]]:
+def _gradients(differentiated: Sequence[tuple[Any, ...]], batch: mtf.Dimension, dtype: tf.DType) -> list[list[Tensor | None]]:
     """Return the gradients of (x, gamma, beta, mean, variance) of each tensor.
 
     Parameters
     ----------
-    given : (tensors,) norm, rule, (mean, variance) and gradient of the output of each.
+    differentiated : (tensors,) norm, rule, (mean, variance) and gradient of the output of each.
     """
-    norms, rules, pairs, dys = zip(*given)
+    norms, rules, pairs, dys = zip(*differentiated)
     inputs = [[norm.x, norm.gamma, *pair, dy] for norm, pair, dy in zip(norms, pairs, dys)]
 
     def sums(p: Processor, *slices: tf.Tensor) -> tf.Tensor:

@@ -14,7 +14,7 @@ from hetero_mtf.mesh.operations.local import Local, Processor
 Function = Callable[..., Sequence[tf.Tensor]]
 
 
-def compute_kept(
+def compute_once(
     name: str,
     function: Function,
     inputs: Sequence[Tensor],
@@ -35,33 +35,33 @@ def compute_kept(
     unsplit : dimensions that the function needs whole.
     """
     unsplit = list(unsplit)
-    kept: dict[int, tuple[list[tf.Tensor], list[tf.Tensor]]] = {}
+    forward_of: dict[int, tuple[list[tf.Tensor], list[tf.Tensor]]] = {}
 
     def forward(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
         copies = [tf.identity(piece) for piece in slices]
         results = list(function(p, *copies))
-        kept[p.pnum] = copies, results
+        forward_of[p.pnum] = copies, results
         return results
 
     def gradient(operation: Local, *dys: Tensor | None) -> Sequence[Tensor | None]:
-        given = [i for i, dy in enumerate(dys) if dy is not None and outputs[i][1].is_floating]
-        wanted = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
-        differentiate = functools.partial(_differentiate, kept, given)
+        graded = [i for i, dy in enumerate(dys) if dy is not None and outputs[i][1].is_floating]
+        floating = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
+        differentiate = functools.partial(_differentiate, forward_of, graded)
         shapes = [tensor.shape for tensor in operation.outputs]
-        return input_gradients(name, differentiate, inputs, wanted, shapes, [*(dys[i] for i in given), *inputs], unsplit, operation)
+        return input_gradients(name, differentiate, inputs, floating, shapes, [*(dys[i] for i in graded), *inputs], unsplit, operation)
 
     return list(Local(name, forward, inputs, outputs, unsplit=unsplit, gradient=gradient).outputs)
 
 
 def _differentiate(
-    kept: dict[int, tuple[list[tf.Tensor], list[tf.Tensor]]], given: Sequence[int], members: Sequence[int]
+    forward_of: dict[int, tuple[list[tf.Tensor], list[tf.Tensor]]], graded: Sequence[int], members: Sequence[int]
 ) -> Callable[..., Sequence[tf.Tensor]]:
     """Return the function that computes the gradients of some inputs on one processor."""
 
     def differentiate(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
-        copies, results = kept[p.pnum]
-        wanted = [copies[i] for i in members]
-        pieces = tf.gradients([results[i] for i in given], wanted, slices[: len(given)], unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        copies, results = forward_of[p.pnum]
+        xs = [copies[i] for i in members]
+        pieces = tf.gradients([results[i] for i in graded], xs, slices[: len(graded)], unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return [tf.convert_to_tensor(piece) for piece in pieces]  # those of rows that were gathered are sparse
 
     return differentiate

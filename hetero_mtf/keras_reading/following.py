@@ -36,7 +36,7 @@ def followed(function: Any) -> Any | None:
     return kept_in(function, FOLLOWED, lambda: _again(function) if _says_less(function) else function)
 
 
-def traced_with(model: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
+def traced_with(model: keras.Model, shapes: Sequence[tuple[int, ...]]) -> Any:
     """Return the graph of calls of a model with inputs of these shapes, or itself where its layers cannot be called so.
 
     Parameters
@@ -97,7 +97,7 @@ def _like(symbol: Any, shape: Sequence[int | None]) -> Any:
     return keras.Input(batch_shape=tuple(known), dtype=symbol.dtype, name=input_name(symbol), sparse=symbol.sparse)
 
 
-def _specs(operation: Any, arguments: Any, named: Any, batch: int) -> list[Any]:
+def _specs(operation: keras.Operation, arguments: Any, named: Any, batch: int) -> list[Any]:
     """Return (outputs,) symbolic outputs of a call with batches of a size, which no graph knows of."""
 
     def sized(leaf: Any) -> Any:
@@ -132,7 +132,7 @@ class _Following:
         outputs = run_through(function, inputs, self._call_of)
         return list(keras.tree.flatten(outputs))
 
-    def _call_of(self, operation: Any) -> Any:
+    def _call_of(self, operation: keras.Operation) -> Any:
         function = inner_function(operation)
         if function is None:
             return lambda *arguments, **named: self._closed(operation, arguments, named)
@@ -145,7 +145,7 @@ class _Following:
 
         return call
 
-    def _closed(self, operation: Any, arguments: Any, named: Any) -> Any:
+    def _closed(self, operation: keras.Operation, arguments: Any, named: Any) -> Any:
         """Return the outputs of a call, with the extents that do not depend on the batch."""
         outputs = operation(*arguments, **named)
         left = [symbol for symbol in keras.tree.flatten(outputs) if is_symbol(symbol) and _is_open(symbol)]
@@ -156,7 +156,7 @@ class _Following:
             self.changes += not all(map(_is_open, left))
         return outputs
 
-    def _called(self, operation: Any, function: Any, argument: Any, mask: Any) -> Any:
+    def _called(self, operation: keras.Operation, function: Any, argument: Any, mask: Any) -> Any:
         """Return the outputs of a call of a nested model, with their masks."""
         names = Structure.of(map_leaves(input_structure(function), input_name))
         symbols = leaves_of(argument) if names.count == 1 else names.flatten(argument, "the call", UnsupportedError, spare=True)
@@ -171,7 +171,9 @@ class _Following:
         left = iter(outputs)
         return map_leaves(output_structure(function), lambda _: next(left))
 
-    def _model(self, operation: Any, function: Any, symbols: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
+    def _model(
+        self, operation: keras.Operation, function: Any, symbols: Sequence[Any], masks: Sequence[Any]
+    ) -> tuple[Any, list[int | None]]:
         """Return the nested model with masks among its inputs and outputs, and what is the mask of each output.
 
         That is the number of the input that it is of; -1, -2 and so on for further outputs of the model; None for none.
@@ -182,7 +184,9 @@ class _Following:
             self._models[key] = self._widened(operation, function, symbols, masks)
         return self._models[key]
 
-    def _widened(self, operation: Any, function: Any, sources: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[int | None]]:
+    def _widened(
+        self, operation: keras.Operation, function: Any, sources: Sequence[Any], masks: Sequence[Any]
+    ) -> tuple[Any, list[int | None]]:
         own = function.inputs
         inputs = [_like(symbol, source.shape) for symbol, source in zip(own, sources, strict=True)]
         for symbol, mask in zip(inputs, masks):

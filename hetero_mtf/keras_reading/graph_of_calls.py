@@ -26,7 +26,7 @@ class _Unseen:
         self.graph = graph
 
 
-def kept_in(model: Any, name: str, make: Callable[[], Any]) -> Any:
+def kept_in(model: keras.Model, name: str, make: Callable[[], Any]) -> Any:
     """Return a graph of calls that is kept in a model, which is made where there is none yet.
 
     Parameters
@@ -40,7 +40,7 @@ def kept_in(model: Any, name: str, make: Callable[[], Any]) -> Any:
     return model.__dict__[name].graph
 
 
-def functional_of(model: Any) -> Any | None:
+def functional_of(model: keras.Model) -> Any | None:
     """Return the graph of calls (`keras.Functional`) of a functional or sequential model, None for another object.
 
     A model of a class of the user's own is one where it inherits how it is called.
@@ -60,12 +60,12 @@ def functional_of(model: Any) -> Any | None:
     return None
 
 
-def inner_function(operation: Any) -> Any | None:
+def inner_function(operation: keras.Operation) -> Any | None:
     """Return the graph of calls of an operation that is a nested model, None for another, and for models of classes of one's own."""
     return functional_of(operation) if hasattr(operation, "layers") else None
 
 
-def traced(model: Any) -> Any:
+def traced(model: keras.Model) -> Any:
     """Return the graph of calls of any Keras model; that of a subclassed one is what its call does with symbolic tensors.
 
     Where its call cannot work on symbolic tensors, the graph is one call of the model as a whole. It is kept in the model.
@@ -91,7 +91,7 @@ def traced(model: Any) -> Any:
     return kept_in(model, TRACED, lambda: trace(model))
 
 
-def trace(model: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any:
+def trace(model: keras.Model, shapes: Sequence[tuple[int, ...]] | None = None) -> Any:
     """Return the graph of calls of a subclassed model, with inputs as it was built or of other shapes.
 
     Parameters
@@ -113,7 +113,7 @@ def trace(model: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> Any:
         return keras.Model(symbols, model(symbols))
 
 
-def _built_shape(model: Any) -> Any:
+def _built_shape(model: keras.Model) -> Any:
     """Return the shape, or shapes packed in lists and dicts, that a subclassed model was built with."""
     shapes = shapes_built_with(model)
     shape = shapes.get("input_shape")
@@ -132,14 +132,14 @@ def _symbols(shape: Any, symbol: Callable[..., Any], dtype: str) -> Any:
     return symbol(tuple(shape[1:]), dtype=dtype)
 
 
-def _own_steps(model: Any) -> str:
+def _own_steps(model: keras.Model) -> str:
     """Return the name of a method by which a model trains in its own way, "" for none."""
     base = keras.Model
     named = ("train_step", "compute_loss", "fit")
     return next((name for name in named if getattr(type(model), name, None) is not getattr(base, name)), "")
 
 
-def has_open_extents(model: Any) -> bool:
+def has_open_extents(model: keras.Model) -> bool:
     """Return whether the inputs of a model have other extents than that of the batch which its layers leave open, so that data give them.
 
     Parameters
@@ -149,7 +149,7 @@ def has_open_extents(model: Any) -> bool:
     return any(None in shape for shape in input_shapes(model))
 
 
-def input_shapes(model: Any) -> list[tuple[int | None, ...]]:
+def input_shapes(model: keras.Model) -> list[tuple[int | None, ...]]:
     """Return (inputs,) shapes, batch left out, in the flat order; those of a subclassed model as it was built.
 
     Parameters

@@ -24,7 +24,7 @@ from hetero_mtf.layers.contraction.heads import ATTENTION, OUTPUT, PROJECTION
 from hetero_mtf.layers.elementwise.masked import MASKED
 
 
-def read_wiring(model: Any, all_faults: bool = False) -> Wiring:
+def read_wiring(model: keras.Model, all_faults: bool = False) -> Wiring:
     """Return the layers of a Keras model in memory, and how they are connected.
 
     Parameters

@@ -47,12 +47,12 @@ def attended(node: Any) -> tuple[Any, Any, Any] | None:
     return tensors if plain else None
 
 
-def _repeats(layer: Any) -> int:
+def _repeats(layer: keras.Layer) -> int:
     """Return how many heads of the queries read one head of keys and values."""
     return int(getattr(layer, "num_repeats", 1))
 
 
-def projection_options(part: Any, layer: Any) -> dict[str, Any]:
+def projection_options(part: Any, layer: keras.Layer) -> dict[str, Any]:
     """Return the options of the node of a projection to heads."""
     heads, size = part.kernel.shape[1:]
     repeats = _repeats(layer) if part is projections(layer)[0] else 1
@@ -67,7 +67,7 @@ def attention_options(node: Any) -> dict[str, Any]:
     return {"scale": attention_scale(layer), "causal": causal, "repeats": _repeats(layer), "dtype": layer.dtype_policy.name}
 
 
-def output_options(layer: Any) -> dict[str, Any]:
+def output_options(layer: keras.Layer) -> dict[str, Any]:
     """Return the options of the node of the output."""
     part = projections(layer)[3]
     options = {"units": int(part.kernel.shape[-1]), "repeats": _repeats(layer)}

@@ -21,12 +21,12 @@ def is_symbol(value: Any) -> bool:
     return isinstance(value, keras.KerasTensor)
 
 
-def is_layer(operation: Any) -> bool:
+def is_layer(operation: keras.Operation) -> bool:
     """Return whether an operation is a layer, not a function such as `keras.ops.add`."""
     return isinstance(operation, keras.layers.Layer)
 
 
-def class_of(operation: Any) -> str:
+def class_of(operation: keras.Operation) -> str:
     """Return the name of an operation's class: that in `keras.layers`, its registered name, or its module and name."""
     kind = type(operation)
     exported = [name for name, other in vars(keras.layers).items() if other is kind]
@@ -38,7 +38,7 @@ def class_of(operation: Any) -> str:
     return registered if ">" in registered else f"{kind.__module__}.{kind.__name__}"
 
 
-def configuration(operation: Any) -> dict[str, Any]:
+def configuration(operation: keras.Operation) -> dict[str, Any]:
     """Return an operation's own options; where it does not say them, `UNSAID` with what is known of it."""
     try:
         config = operation.get_config()
@@ -58,34 +58,34 @@ def call_digest(call: LiveCall) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def is_of_keras(operation: Any) -> bool:
+def is_of_keras(operation: keras.Operation) -> bool:
     """Return whether an operation's class is one of Keras's own, not one of the user's that is derived from it."""
     return type(operation).__module__.startswith("keras.")
 
 
-def layers_in(operation: Any) -> list[Any]:
+def layers_in(operation: keras.Operation) -> list[Any]:
     """Return a layer and all layers in it; nothing for an operation that is no layer."""
     return inner_layers(operation) if is_layer(operation) else []
 
 
-def named_weights(operation: Any) -> dict[str, Any]:
+def named_weights(operation: keras.Operation) -> dict[str, Any]:
     """Return the Keras variables that hold an operation's weights, by names that are the same for every copy of it."""
     names = (re.sub(r"_\d+$", "", variable.name) for variable in getattr(operation, "weights", ()))  # Keras numbers unnamed ones
     return {f"{number}.{name}": variable for number, (name, variable) in enumerate(zip(names, getattr(operation, "weights", ())))}
 
 
-def hidden_state(operation: Any) -> list[Any]:
+def hidden_state(operation: keras.Operation) -> list[Any]:
     """Return the Keras variables of an operation that are no weights: the states of its random seeds, and of metrics."""
     weights = {id(variable) for variable in getattr(operation, "weights", ())}
     return [variable for variable in getattr(operation, "variables", ()) if id(variable) not in weights]
 
 
-def is_seed(variable: Any) -> bool:
+def is_seed(variable: keras.Variable) -> bool:
     """Return whether a Keras variable is the state of a random seed."""
     return str(variable.name) == "seed_generator_state"
 
 
-def seed_states(operation: Any) -> list[Any]:
+def seed_states(operation: keras.Operation) -> list[Any]:
     """Return the states of the random seeds that a call of an operation may draw by: its own, and at last the one that all share."""
     return [*(variable for variable in hidden_state(operation) if is_seed(variable)), shared_seed_state()]
 

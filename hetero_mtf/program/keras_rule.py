@@ -55,7 +55,7 @@ class KerasSteps:
     optimizer : keras.optimizers.Optimizer, whose options count; it is not changed.
     """
 
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
         self.optimizer = optimizer
         self.name = type(optimizer).__name__
         self.every = optimizer.gradient_accumulation_steps or 1
@@ -88,7 +88,7 @@ class KerasSteps:
         slot = self._built(shape, "float32", None)[2].get(name)
         return shape if slot is None else tuple(slot.shape)
 
-    def initial(self, value: Any, live: Any) -> dict[str, Any]:
+    def initial(self, value: Any, live: keras.Variable | None) -> dict[str, Any]:
         """Return the slots of a variable before the first step, as arrays; those that are zero are left out.
 
         Parameters
@@ -112,13 +112,13 @@ class KerasSteps:
             "overwrites": float(bool(frequency) and (updates + 1) % (frequency or 1) == 0),
         }
 
-    def decays(self, live: Any) -> bool:
+    def decays(self, live: keras.Variable | None) -> bool:
         """Return whether weight decay applies to a variable of the user's model."""
         return True if live is None else decays(self.optimizer, live)
 
     def step(
         self,
-        live: Any,
+        live: keras.Variable | None,
         values: Sequence[tf.Tensor],
         names: Sequence[str],
         scalars: Mapping[str, tf.Tensor],
@@ -159,7 +159,7 @@ class KerasSteps:
         new_values = [scope.get_current_value(variable), *after]
         return [tf.reshape(tf.cast(new, old.dtype), old.shape) for new, old in zip(new_values, [value, *slot_values])]
 
-    def _built(self, shape: Shape, dtype: str, live: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def _built(self, shape: Shape, dtype: str, live: keras.Variable | None) -> tuple[Any, Any, dict[str, Any]]:
         """Return an optimizer of one variable, the variable and its slots.
 
         They are made small, with a prime for each extent, which tells which extent of the variable an extent of a slot is; then they
@@ -183,11 +183,11 @@ class KerasSteps:
         optimizer.build(list(variables))
         return optimizer
 
-    def _slots_of(self, optimizer: Any, count: int) -> dict[str, Any]:
+    def _slots_of(self, optimizer: keras.optimizers.Optimizer, count: int) -> dict[str, Any]:
         return {name: entries[0] for name, entries in slot_lists(optimizer, count).items()}
 
 
-def optimizer_config(optimizer: Any) -> dict[str, Any]:
+def optimizer_config(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
     """Return the configuration of a Keras optimizer; with a learning rate of 1 in place of a schedule or a function.
 
     Keras can write down some of these only, and not all of what it wrote can it read.
@@ -211,7 +211,7 @@ def optimizer_config(optimizer: Any) -> dict[str, Any]:
         set_rate(optimizer, rate)
 
 
-def slot_lists(optimizer: Any, count: int) -> dict[str, list[Any]]:
+def slot_lists(optimizer: keras.optimizers.Optimizer, count: int) -> dict[str, list[Any]]:
     """Return the slots of a built Keras optimizer: name -> the Keras variable of each of its variables, None where it has none.
 
     What it keeps once for all variables is a slot of each.
@@ -242,7 +242,7 @@ def keras_updates(
     slots: Sequence[Sequence[Parameter]],
     scalars: Mapping[str, tf.Tensor],
     constraints: Sequence[Constraint | None],
-    lives: Sequence[Any],
+    lives: Sequence[keras.Variable | None],
     shapes: Sequence[Shape],
     clip: Callable[[Sequence[Tensor]], Sequence[Tensor]],
     starts: Sequence[Tensor],
@@ -277,7 +277,7 @@ def keras_updates(
         written = [value, *(slot.value for _, slot in own)]
 
         def update(
-            _: Processor, *pieces: tf.Tensor, live: Any = live, own: Any = own, constraint: Constraint | None = constraint
+            _: Processor, *pieces: tf.Tensor, live: keras.Variable | None = live, own: Any = own, constraint: Constraint | None = constraint
         ) -> Sequence[tf.Tensor]:
             read, square = pieces[: 2 + len(own)], pieces[2 + len(own) :]
             return steps.step(live, read, [name for name, _ in own], scalars, constraint, *square)
@@ -324,7 +324,7 @@ def _scaled(tensor: Tensor, factor: tf.Tensor | float) -> Tensor:
     return Local("scale", lambda _, piece: piece * tf.cast(factor, piece.dtype), [tensor], [(tensor.shape, tensor.dtype)]).outputs[0]
 
 
-def _named(variable: Any, live: Any) -> Any:
+def _named(variable: keras.Variable, live: keras.Variable | None) -> Any:
     """Give a variable the names of another, by which optimizers tell variables apart."""
     if live is not None:
         name_as(variable, live)
@@ -334,7 +334,7 @@ def _named(variable: Any, live: Any) -> Any:
 class _Reference:
     """What `value` of a Keras variable is on TensorFlow: a reference, which is read where it is used, after what was written till then."""
 
-    def __init__(self, variable: Any) -> None:
+    def __init__(self, variable: keras.Variable) -> None:
         self._variable = variable
         self.dtype, self.shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -117,7 +116,7 @@ def _applied_factor(option: str, factor: float, dtype: tf.DType) -> tf.Tensor:
         return tf.cast(factor, dtype)
 
 
-def _live(layer: Layer, name: str) -> Any:
+def _live(layer: Layer, name: str) -> keras.Variable | None:
     """Return a variable in the user's model, None where the model is not in memory."""
     return None if layer.live is None else weights_of(layer)[name]
 

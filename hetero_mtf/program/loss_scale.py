@@ -77,7 +77,7 @@ class LossScale:
         return dataclasses.replace(self, finite_steps=self.finite_steps + 1)
 
 
-def scaled_optimizer(optimizer: Any, model: Any) -> Any:
+def scaled_optimizer(optimizer: keras.optimizers.Optimizer | str, model: Any) -> Any:
     """Return the optimizer that a model is trained by: with dynamic loss scaling where its policy is mixed_float16, as Keras compiles it.
 
     Parameters

@@ -67,7 +67,7 @@ def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[Upda
     return rule, copied
 
 
-def _several(optimizer: Any, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
+def _several(optimizer: keras.optimizers.Optimizer, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
     """Return the rule of a MultiOptimizer, and a copy of it."""
     if not isinstance(optimizer_map(optimizer), keras.optimizers.OptimizerMap):
         raise UnsupportedError("the optimizer MultiOptimizer maps variables by a function", "give a keras.optimizers.OptimizerMap")
@@ -76,7 +76,7 @@ def _several(optimizer: Any, dtype: str, fused: bool) -> tuple[UpdateRule, Any]:
     return SeveralRules(rules, lambda live: copied.optimizers.index(optimizer_map(copied)(live))), copied
 
 
-def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
+def _copied(optimizer: keras.optimizers.Optimizer) -> tuple[dict[str, Any], Any]:
     """Return a Keras optimizer's configuration and an independent copy made from it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about lambdas
@@ -87,7 +87,7 @@ def _copied(optimizer: Any) -> tuple[dict[str, Any], Any]:
             return _with_its_rate(optimizer)
 
 
-def _with_its_rate(optimizer: Any) -> tuple[dict[str, Any], Any]:
+def _with_its_rate(optimizer: keras.optimizers.Optimizer) -> tuple[dict[str, Any], Any]:
     """Return the configuration, and a copy that shares the learning rate, such as a schedule that cannot be written down.
 
     It gives a rate for a step, whichever optimizer asks.

@@ -10,6 +10,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -47,7 +48,7 @@ class UpdateRule(abc.ABC):
     def slots(self) -> tuple[str, ...]:
         """Names of the tensors kept for each variable."""
 
-    def slots_of(self, live: Any) -> tuple[str, ...]:
+    def slots_of(self, live: keras.Variable | None) -> tuple[str, ...]:
         """Return the names of what is kept for a variable of the user's model."""
         return self.slots
 
@@ -97,7 +98,7 @@ class UpdateRule(abc.ABC):
         """Return the mtf.Shape of a slot of a variable, whose shape in Keras is given."""
         return parameter.value.shape
 
-    def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
+    def initial_slots(self, value: np.ndarray, live: keras.Variable | None) -> dict[str, np.ndarray]:
         """Return the slots of a variable before the first step by name; those that are zero are left out.
 
         Parameters
@@ -272,7 +273,7 @@ class KerasRule(UpdateRule):
     def slot_dimensions(self, name: str, parameter: Parameter, shape: tuple[int, ...]) -> Any:
         return slot_dimensions(self.steps, name, parameter, shape)
 
-    def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
+    def initial_slots(self, value: np.ndarray, live: keras.Variable | None) -> dict[str, np.ndarray]:
         return self.steps.initial(value, live)
 
 
@@ -285,11 +286,11 @@ class SeveralRules(UpdateRule):
     number_of : Keras variable -> the number of its optimizer.
     """
 
-    def __init__(self, rules: Sequence[UpdateRule], number_of: Callable[[Any], int]) -> None:
+    def __init__(self, rules: Sequence[UpdateRule], number_of: Callable[[keras.Variable], int]) -> None:
         super().__init__({}, {})
         self.rules, self._number_of = tuple(rules), number_of
 
-    def of(self, live: Any) -> UpdateRule:
+    def of(self, live: keras.Variable | None) -> UpdateRule:
         """Return the rule of a variable in the user's model; where there is none, as in calibration, the one that keeps most."""
         return self.largest if live is None else self.rules[self._number_of(live)]
 
@@ -306,7 +307,7 @@ class SeveralRules(UpdateRule):
     def all_slots(self) -> frozenset[str]:
         return frozenset(slot for rule in self.rules for slot in rule.slots)
 
-    def slots_of(self, live: Any) -> tuple[str, ...]:
+    def slots_of(self, live: keras.Variable | None) -> tuple[str, ...]:
         return self.of(live).slots
 
     def scalars(self, step: int, learning_rate: Rates) -> dict[str, float]:
@@ -328,7 +329,7 @@ class SeveralRules(UpdateRule):
     def slot_dimensions(self, name: str, parameter: Parameter, shape: tuple[int, ...]) -> Any:
         return self._with(name).slot_dimensions(name, parameter, shape)
 
-    def initial_slots(self, value: np.ndarray, live: Any) -> dict[str, np.ndarray]:
+    def initial_slots(self, value: np.ndarray, live: keras.Variable | None) -> dict[str, np.ndarray]:
         return self.of(live).initial_slots(value, live)
 
     @property

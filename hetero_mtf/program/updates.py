@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
@@ -23,7 +24,7 @@ def updates(
     slots: Sequence[Sequence[Parameter]],
     scalars: Mapping[str, tf.Tensor],
     constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = (),
-    lives: Sequence[Any] = (),
+    lives: Sequence[keras.Variable | None] = (),
     shapes: Sequence[tuple[int, ...]] = (),
     starts: Sequence[Tensor | None] = (),
     squares: Sequence[Tensor | None] = (),

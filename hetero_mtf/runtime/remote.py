@@ -6,7 +6,7 @@ import socket
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.devices.addresses import Addresses
 from hetero_mtf.devices.environment import bypass_proxy
@@ -17,6 +17,9 @@ from hetero_mtf.runtime.faults import explain
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.lease import Leases
 from hetero_mtf.runtime.ports import split_address
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 REACH_LIMIT_S = 30.0
 _CONNECT_S = 5.0
@@ -147,7 +150,7 @@ def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerE
     return _describe(hosts, listed, read)
 
 
-def _probe(tasks: int) -> tuple[Any, list[Any]]:
+def _probe(tasks: int) -> tuple[tf.Graph, list[tuple[tf.Tensor, tf.Tensor]]]:
     import tensorflow as tf
 
     graph, texts = tf.Graph(), []

@@ -148,12 +148,14 @@ def read_trace(step_stats: Any, devices: Sequence[Device], step_s: float, began_
     )
 
 
-def _began_s(computing: dict[Any, list[Interval]]) -> float:
+def _began_s(computing: dict[tf.DeviceSpec, list[Interval]]) -> float:
     """Return when the first operation began."""
     return min((start_s for intervals in computing.values() for start_s, _ in intervals), default=0.0)
 
 
-def _layers(worked: dict[Any, list[tuple[float, float, tuple[int, str] | None]]], devices: Iterable[Device]) -> tuple[LayerTrace, ...]:
+def _layers(
+    worked: dict[tf.DeviceSpec, list[tuple[float, float, tuple[int, str] | None]]], devices: Iterable[Device]
+) -> tuple[LayerTrace, ...]:
     """Return the compute of each layer's passes on all devices; operations of no layer take their part of the time too."""
     traces = []
     for device in devices:
@@ -163,7 +165,7 @@ def _layers(worked: dict[Any, list[tuple[float, float, tuple[int, str] | None]]]
     return tuple(traces)
 
 
-def _tasks(tasks: dict[tuple[Any, str], list[Interval]], devices: Iterable[Device], began_s: float) -> tuple[TaskTrace, ...]:
+def _tasks(tasks: dict[tuple[tf.DeviceSpec, str], list[Interval]], devices: Iterable[Device], began_s: float) -> tuple[TaskTrace, ...]:
     """Return the tasks of all devices, by their beginnings."""
     traces = [
         TaskTrace(device.name, task, min(intervals)[0] - began_s, max(end_s for _, end_s in intervals) - began_s, covered_s(intervals))
@@ -188,7 +190,9 @@ def covered_s(intervals: Iterable[Interval]) -> float:
     return total_s
 
 
-def _part(device: Device, computing: dict[Any, list[Interval]], transfers: dict[Any, list[Interval]], step_s: float) -> DeviceTrace:
+def _part(
+    device: Device, computing: dict[tf.DeviceSpec, list[Interval]], transfers: dict[tf.DeviceSpec, list[Interval]], step_s: float
+) -> DeviceTrace:
     own_spec = _spec(device.tf_device)
     worked = [interval for spec, intervals in computing.items() if _is(spec, own_spec) for interval in intervals]
     sent = [interval for spec, intervals in transfers.items() if _is(spec, own_spec) for interval in intervals]

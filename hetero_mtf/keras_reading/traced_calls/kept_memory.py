@@ -81,7 +81,7 @@ def _base(tensor: Any) -> Any:
     return tensor
 
 
-def _pushed(operation: Any) -> Iterator[Any]:
+def _pushed(operation: tf.Operation) -> Iterator[Any]:
     """Yield what each iteration of a loop keeps; nothing of another operation."""
     body = loop_body(operation)
     if body is not None:

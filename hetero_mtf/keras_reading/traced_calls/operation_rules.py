@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 UNARY = frozenset(
@@ -44,6 +44,25 @@ KEYS = frozenset({"StatelessRandomGetAlg", "StatelessRandomGetKeyCounter", "Stat
 FREE = frozenset({"Shape", "Size", "Rank", "NoOp", "Assert"})  # extents, which are numbers here
 
 
+class Operation(Protocol):
+    """What the rules read of a `tf.Operation`."""
+
+    @property
+    def type(self) -> str:
+        """Name of what it computes, such as "MatMul"."""
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """(inputs,) tf.Tensor."""
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """(outputs,) tf.Tensor."""
+
+    def get_attr(self, name: str) -> Any:
+        """Return an attribute, such as "axis"."""
+
+
 class Trace(Protocol):
     """The operations of a call that are looked at."""
 
@@ -53,7 +72,7 @@ class Trace(Protocol):
         """Return a tensor's value where it is known while the graph is built, None elsewhere."""
 
 
-Check = Callable[[Trace, Any, list[bool]], bool]
+Check = Callable[[Trace, Operation, list[bool]], bool]
 
 
 def _axes(trace: Trace, tensor: Any, rank: int) -> list[int] | None:
@@ -63,20 +82,20 @@ def _axes(trace: Trace, tensor: Any, rank: int) -> list[int] | None:
     return [axis % rank for axis in (value if isinstance(value, list) else [value])]
 
 
-def _reduces(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _reduces(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     axes = _axes(trace, operation.inputs[1], len(operation.inputs[0].shape))
     return read[0] and axes is not None and 0 not in axes
 
 
-def _slides(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _slides(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     return read[0] and not any(read[1:])
 
 
-def _reshapes(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _reshapes(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     return read == [True, False]
 
 
-def _multiplies(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _multiplies(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     one, other = operation.inputs
     if operation.type == "MatMul":
         return read == [True, False] and not operation.get_attr("transpose_a")
@@ -85,44 +104,44 @@ def _multiplies(trace: Trace, operation: Any, read: list[bool]) -> bool:
     return read[0] and len(one.shape) >= 3 and (len(other.shape) == 2 or (len(other.shape) == len(one.shape) and other.shape[0] == 1))
 
 
-def _permutes(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _permutes(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     order = trace.numbers(operation.inputs[1])
     return read == [True, False] and order is not None and order[0] == 0
 
 
-def _expands(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _expands(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     axes = _axes(trace, operation.inputs[1], len(operation.inputs[0].shape) + 1)
     return read == [True, False] and axes is not None and 0 not in axes
 
 
-def _squeezes(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _squeezes(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     axes = operation.get_attr("squeeze_dims")
     return bool(axes) and all(axis % len(operation.inputs[0].shape) for axis in axes)
 
 
-def _concatenates(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _concatenates(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     axes = _axes(trace, operation.inputs[-1], len(operation.inputs[0].shape))
     return all(read[:-1]) and axes is not None and 0 not in axes
 
 
-def _splits(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _splits(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     at = {"Split": 0, "SplitV": 2}[operation.type]
     value = operation.inputs[1 if operation.type == "Split" else 0]
     axes = _axes(trace, operation.inputs[at], len(value.shape))
     return axes is not None and 0 not in axes
 
 
-def _packs(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _packs(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     axis, rank = operation.get_attr("axis"), len(operation.inputs[0].shape) + (operation.type == "Pack")
     return all(read) and axis % rank != 0
 
 
-def _pads(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _pads(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     sides = trace.numbers(operation.inputs[1])
     return read[0] and not any(read[1:]) and sides is not None and sides[0] == [0, 0]
 
 
-def _slices(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _slices(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     if operation.type == "Slice":
         begin, size = trace.numbers(operation.inputs[1]), trace.numbers(operation.inputs[2])
         return begin is not None and size is not None and begin[0] == 0 and size[0] in (-1, trace.batch)
@@ -135,7 +154,7 @@ def _slices(trace: Trace, operation: Any, read: list[bool]) -> bool:
     return bool(unsliced and strides is not None and strides[0] == 1 and not any(read[1:]))
 
 
-def _gathers(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _gathers(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     axis, rows = trace.numbers(operation.inputs[2]), operation.inputs[0]
     if operation.get_attr("batch_dims") or axis is None:
         return False
@@ -144,25 +163,25 @@ def _gathers(trace: Trace, operation: Any, read: list[bool]) -> bool:
     return read[:2] == [True, False] and axis % len(rows.shape) != 0
 
 
-def _softmaxes(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _softmaxes(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     return len(operation.inputs[0].shape) >= 2
 
 
-def _tiles(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _tiles(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     before, after = operation.inputs[0].shape, operation.outputs[0].shape
     return read == [True, False] and after.rank is not None and after[0] == before[0]
 
 
-def _transforms(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _transforms(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     """Return whether a Fourier transform leaves the first dimension out."""
     return len(operation.inputs[0].shape) > _FOURIER[operation.type]
 
 
-def _adds_bias(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _adds_bias(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     return read == [True, False] and len(operation.inputs[0].shape) >= 2
 
 
-def _contracts(trace: Trace, operation: Any, read: list[bool]) -> bool:
+def _contracts(trace: Trace, operation: Operation, read: list[bool]) -> bool:
     terms, _, output = operation.get_attr("equation").decode().replace(" ", "").partition("->")
     first = output[:1]
     of_samples = [term for term, samples in zip(terms.split(","), read) if samples]

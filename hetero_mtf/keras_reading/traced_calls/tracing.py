@@ -163,7 +163,7 @@ class _Trace:
         same = all(tensor.shape == result.shape for tensor in run.inputs)
         return ELEMENTS if self.elementwise and same else SAMPLES
 
-    def _follow(self, operation: Any, state: dict[str, int]) -> bool:
+    def _follow(self, operation: tf.Operation, state: dict[str, int]) -> bool:
         """Add the outputs of an operation to `state`, tensor -> rows of a sample; return whether it is known to keep samples apart."""
         kind, rows = operation.type, [state.get(tensor.name, 0) for tensor in operation.inputs]
         read = [count > 0 for count in rows]
@@ -185,7 +185,7 @@ class _Trace:
         state.update({tensor.name: after for tensor in operation.outputs})
         return self._keeps(operation, kind, read)
 
-    def _follow_constant(self, operation: Any, state: dict[str, int]) -> bool:
+    def _follow_constant(self, operation: tf.Operation, state: dict[str, int]) -> bool:
         """Follow an operation that does not depend on samples; what it repeats for each sample has a row for each."""
         kind = operation.type
         if kind in DRAWS and self._drawn:
@@ -202,7 +202,7 @@ class _Trace:
             state[operation.outputs[0].name] = 1
         return not operation.op_def.is_stateful or kind == "Assert"
 
-    def _repeats_rows(self, operation: Any, rank: int) -> bool:
+    def _repeats_rows(self, operation: tf.Operation, rank: int) -> bool:
         """Return whether an operation gives the same row for each sample."""
         if operation.type == "Const":
             value = tf.get_static_value(operation.outputs[0])
@@ -212,7 +212,7 @@ class _Trace:
         shape = operation.inputs[0].shape
         return shape.rank is not None and (shape.rank != rank or shape[0] == 1)
 
-    def _keeps(self, operation: Any, kind: str, read: list[bool]) -> bool:
+    def _keeps(self, operation: tf.Operation, kind: str, read: list[bool]) -> bool:
         if kind in UNARY:
             return True
         if kind in BROADCAST:
@@ -221,7 +221,7 @@ class _Trace:
         check = CHECKS.get(kind)
         return check is not None and check(self, operation, read)
 
-    def _broadcasts(self, operation: Any, read: list[bool]) -> bool:
+    def _broadcasts(self, operation: tf.Operation, read: list[bool]) -> bool:
         """Return whether samples meet samples, or what is the same for all of them."""
         tensors = list(operation.inputs)
         rank = max(len(tensor.shape) for tensor, of_samples in zip(tensors, read) if of_samples)

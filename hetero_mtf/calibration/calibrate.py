@@ -29,10 +29,10 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import wide_spread
-from hetero_mtf.program.keras_rule import optimizer_config
-from hetero_mtf.program.optimizer_reading import read_optimizer
+from hetero_mtf.program.optimizer_reading import optimizer_spec, read_optimizer
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.report.progress import progress as progress_bar
@@ -92,8 +92,8 @@ def calibrate(
     _check(batch_size, budget_s, verbose)
     check_live(cluster)
     graph = layer_graph(model)
-    rule, optimizer_text = _read_optimizer(optimizer, graph)
-    target = MeasurementTarget(cluster.record, graph, batch_size, optimizer_text, versions())
+    rule, spec = _read_optimizer(optimizer, graph)
+    target = MeasurementTarget(cluster.record, graph, batch_size, spec, versions())
     bench = _bench(cluster, target, rule, budget_s, earlier)
     with (progress or functools.partial(progress_bar, verbose=verbose))("calibrating", bench.steps) as advance:
         curves, unchanged = bench.measure_devices(advance)
@@ -117,12 +117,12 @@ def _warn_of_spread(target: MeasurementTarget, curves: Sequence[Curve]) -> None:
         warnings.warn(CalibrationWarning(spread_warning), stacklevel=3)
 
 
-def _read_optimizer(optimizer: Any, graph: LayerGraph) -> tuple[UpdateRule, str]:
-    """Return the update rule of an optimizer, SGD with momentum for None, and its name."""
+def _read_optimizer(optimizer: Any, graph: LayerGraph) -> tuple[UpdateRule, OptimizerSpec]:
+    """Return the update rule of an optimizer, SGD with momentum for None, and its record."""
     rule, settings = read_optimizer(
         keras.optimizers.SGD(momentum=0.9) if optimizer is None else optimizer, graph.dtype, graph.has_one_variable_dtype
     )
-    return rule, _optimizer_text(settings)
+    return rule, optimizer_spec(settings)
 
 
 def _profile(
@@ -267,16 +267,6 @@ def versions() -> dict[str, str]:
     # the modules' own numbers: keras-nightly and tensorflow-cpu are distributions of other names with the same modules
     modules = {"tensorflow": tf.__version__, "keras": keras.__version__}
     return {"python": platform.python_version(), **modules, "mesh-tensorflow": importlib.metadata.version("mesh-tensorflow")}
-
-
-def _optimizer_text(optimizer: Any) -> str:
-    """Return the name of a Keras optimizer, with the options that decide its slots where they are on."""
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
-    name, config = type(optimizer).__name__.lower(), optimizer_config(optimizer)
-    if config.get("amsgrad"):
-        return f"{name}(amsgrad=True)"
-    momentum = config.get("momentum")
-    return f"{name}(momentum={momentum:g})" if momentum else name
 
 
 @contextlib.contextmanager

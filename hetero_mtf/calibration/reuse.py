@@ -13,6 +13,7 @@ from hetero_mtf.devices import ClusterRecord, Device, Link
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile, structures
 from hetero_mtf.planning.profile.validity import PROGRAMS, STALE_DAYS, days_old, same_device
 
@@ -30,14 +31,14 @@ class MeasurementTarget:
     ----------
     record, graph : the cluster and the network.
     batch : samples of the whole batch.
-    optimizer : name of the optimizer.
+    optimizer : the optimizer whose updates are measured.
     versions : version of each program.
     """
 
     record: ClusterRecord
     graph: LayerGraph
     batch: int
-    optimizer: str
+    optimizer: OptimizerSpec
     versions: Mapping[str, str]
 
 

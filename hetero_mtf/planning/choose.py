@@ -20,7 +20,6 @@ from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.arrangement import draws_at_random, splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Alternative
-from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, short_bytes
 from hetero_mtf.planning.names import GRADIENT_SYNCS, PIPELINE, PIPELINE_STRATEGIES, STRATEGY_NAMES
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
@@ -31,6 +30,7 @@ from hetero_mtf.planning.pipeline.stale.choice import with_stale
 from hetero_mtf.planning.pipeline.two_batches import best_in_two_batches, with_two_batches
 from hetero_mtf.planning.plan.collective_rule import one_method
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.optimizer_spec import optimizer_name
 from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import WhatIf, what_if_clauses, what_if_profile
@@ -70,7 +70,7 @@ def plan(
         and filters along the other, for four devices or more), "layers" (the optimal layout of each layer), "pipeline"
         (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory; a pipeline of a network
         with batch norm, whose statistics are then those of microbatches, only where `pipeline` asks for it or nothing else fits.
-    optimizer : optimizer to train with, a name or a Keras optimizer; None for that of the profile.
+    optimizer : optimizer to train with, a name, the record in a profile, or a Keras optimizer; None for that of the profile.
     gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with the strategies
         "batch" (also that of "auto") and "hybrid", whose dense layers stay synchronous.
     pipeline : options of a pipeline: its allocator, microbatches, stages and schedule; None for any.
@@ -211,7 +211,7 @@ def _check_measured(profile: Profile, batch_size: int | None, optimizer: object)
         raise ProfileError(f"{asked_for}", remedy)
     if optimizer is None:
         return
-    asked, measured = optimizer_name(optimizer), optimizer_name(profile.optimizer)
+    asked, measured = optimizer_name(optimizer), profile.optimizer.name
     if asked != measured:
         raise ProfileError(
             f"the profile was measured for the optimizer {measured} and {asked} is asked for", f"calibrate again with {asked}"

@@ -1,4 +1,4 @@
-"""Reads a Keras optimizer as an update rule."""
+"""Reads a Keras optimizer as an update rule, and as a record."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.private_names import excludes_from_decay, optimizer_map, rate_of, set_rate
 from hetero_mtf.mesh.framework_versions import check_frameworks
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec, optimizer_name
 from hetero_mtf.program.keras_rule import KerasSteps, optimizer_config
 from hetero_mtf.program.loss_scale import LossScaling
 from hetero_mtf.program.optimizers import SGD, Adam, KerasRule, SeveralRules, UpdateRule
@@ -32,6 +33,30 @@ def keras_optimizer(optimizer: Any) -> Any:
         return keras.optimizers.get(optimizer)
     except (ValueError, TypeError) as fault:
         raise UnsupportedError(f"the optimizer {optimizer!r} is unknown to Keras", "give a name or object of keras.optimizers") from fault
+
+
+def optimizer_spec(optimizer: Any) -> OptimizerSpec:
+    """Return the record of a Keras optimizer; of one that scales the loss, of the inner one.
+
+    Parameters
+    ----------
+    optimizer : keras.optimizers.Optimizer.
+    """
+    return OptimizerSpec.from_config(optimizer_name(optimizer), optimizer_config(getattr(optimizer, "inner_optimizer", optimizer)))
+
+
+def optimizer_of_spec(spec: OptimizerSpec) -> Any:
+    """Return a Keras optimizer of a record, whose other options, such as the learning rate, are Keras's defaults.
+
+    Raises
+    ------
+    UnsupportedError
+        If its class is none of Keras's own that can be made from these options.
+    """
+    try:
+        return keras.optimizers.get({"class_name": spec.name, "config": spec.options})
+    except (ValueError, TypeError, KeyError) as fault:
+        raise UnsupportedError(f"Keras cannot make the optimizer {spec} by its name and options", "give another optimizer") from fault
 
 
 def read_optimizer(optimizer: Any, dtype: str, fused: bool = True) -> tuple[UpdateRule, Any]:

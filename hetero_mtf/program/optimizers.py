@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.variables import Parameter
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.program.keras_rule import KerasSteps, slot_dimensions
 from hetero_mtf.program.loss_scale import SCALAR, LossScaling
 
@@ -147,7 +148,7 @@ class SGD(UpdateRule):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        return optimizer_slots("sgd", self.config)
+        return optimizer_slots(OptimizerSpec.from_config("sgd", self.config))
 
     @property
     def has_squares(self) -> bool:
@@ -182,7 +183,7 @@ class Adam(UpdateRule):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        return optimizer_slots("adam", self.config)
+        return optimizer_slots(OptimizerSpec.from_config("adam", self.config))
 
     def scalars(self, step: int, learning_rate: Rates) -> dict[str, float]:
         powers = {f"{name}_power": self.cast[name] ** (step + 1) for name in ("beta_1", "beta_2")}

@@ -15,6 +15,7 @@ from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.profile.corrections import Corrections, LayerFactor, MeasuredStep
 from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import Net, pair_net, profile_of
 
@@ -57,7 +58,7 @@ def test_layers_of_equal_structure_are_kept_in_another_network_and_others_are_no
     assert _kept(earlier, _subject(earlier, net.graph("float64"))) == []
 
 
-@pytest.mark.parametrize("change", [{"batch": 8}, {"optimizer": "adam"}, {"versions": {"tensorflow": "9"}}])
+@pytest.mark.parametrize("change", [{"batch": 8}, {"optimizer": OptimizerSpec("adam")}, {"versions": {"tensorflow": "9"}}])
 def test_nothing_is_kept_for_another_batch_optimizer_or_program(change: dict[str, Any]) -> None:
     earlier = _earlier(pair_net())
     earlier = dataclasses.replace(earlier, versions={"tensorflow": "1"})

@@ -1,5 +1,7 @@
 """`hetero-mtf plan`: from a profile by any strategy, or from typed shares."""
 
+import dataclasses
+
 import pytest
 
 from hetero_mtf.commands.options.shared import MANUAL, STRATEGIES
@@ -7,7 +9,9 @@ from hetero_mtf.planning import choose as strategies
 from hetero_mtf.planning.names import PIPELINE
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.program.optimizer_reading import optimizer_spec
 
 LOCAL = ["--cluster", "local:cpu:0,cpu:0", "--batch-size", "8"]
 
@@ -59,6 +63,21 @@ def test_a_refined_plan_is_run_and_the_profile_keeps_what_its_steps_gave(cli, mo
     assert Plan.load(tmp_path / "plan.json").predicted is not None
     assert Profile.load(profile).corrections == Corrections()
     assert cli("plan", own, "-o", tmp_path / "again.json").code == 0
+
+
+@pytest.mark.parametrize("spec", [OptimizerSpec("sgd", momentum=0.5), OptimizerSpec("adam", amsgrad=True), OptimizerSpec("rmsprop")])
+def test_steps_are_run_with_the_optimizer_that_the_profile_was_measured_for(cli, model, profile, tmp_path, monkeypatch, spec):
+    trained = []
+
+    def refined(prepared, cluster, network, loss, optimizer, limit_s):
+        trained.append(optimizer_spec(optimizer))
+        return prepared
+
+    monkeypatch.setattr("hetero_mtf.commands.runs.plan_with_model.refined", refined)
+    dataclasses.replace(Profile.load(profile), optimizer=spec).save(tmp_path / "profile.json")
+    options = [*model, "--cluster", "local:cpu:0,cpu:0", "--refine", "-o", tmp_path / "plan.json"]
+    assert cli("plan", tmp_path / "profile.json", *options).code == 0
+    assert trained == [spec]
 
 
 @pytest.mark.parametrize("options", [["--refine"], ["--refine-time", "3"], ["--refine", "--bandwidth", "2"]])

@@ -108,7 +108,7 @@ def collectives(costs: Costs, space: Space, entry: LayerLayout) -> float:
 def gathers(costs: Costs, space: Space, entry: LayerLayout) -> float:
     """Return the seconds of gathering the weights of a split layer and their gradients, where the optimizer is Adafactor."""
     trained = sum(v.size for v in costs.graph.layers[entry.layer].variables if v.trainable) * costs.graph.item_bytes
-    if costs.profile.optimizer != "adafactor" or not entry.sizes or not trained:
+    if costs.profile.optimizer.name != "adafactor" or not entry.sizes or not trained:
         return 0.0
     split = TensorLayout(entry.sizes, entry.axis)
     return 2 * sum(costs.ring(space.devices).reshard_s(move, trained) for move in reshardings(split, TensorLayout()))

@@ -11,6 +11,7 @@ from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers import kind_of, make_layer
 from hetero_mtf.planning.layout.arrangement import channels
 from hetero_mtf.planning.profile.curve import ALONE, PASSES, Curve
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile, alike
 
 _MIXING = {"activation": "relu", "use_bias": True, "kernel_l2": 0.0, "bias_l2": 0.0}
@@ -146,7 +147,8 @@ def profile_of(
     links = tuple(Link(a, b, latency_s, bandwidth) for a, b in pairs)
     curves = tuple(c for device, speed in enumerate(speeds) for c in _curves(graph, device, speed, batch_size))
     pools = cluster.pools
-    return Profile(cluster, graph, batch_size, curves, links, pools, "sgd(momentum=0.9)", "2026-01-01", {"hetero_mtf": "0.1.0"})
+    optimizer = OptimizerSpec("sgd", momentum=0.9)
+    return Profile(cluster, graph, batch_size, curves, links, pools, optimizer, "2026-01-01", {"hetero_mtf": "0.1.0"})
 
 
 def with_rest(profile: Profile, part: Callable[[int], float]) -> Profile:

@@ -10,7 +10,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.planning.memory.optimizer_slots import optimizer_slots
-from hetero_mtf.program.optimizer_reading import read_optimizer
+from hetero_mtf.program.optimizer_reading import optimizer_spec, read_optimizer
 from tests.older_keras import needs_keras
 from tests.program.oracle import planned, worst_error
 from tools.conformance.optimizers import OPTIMIZERS
@@ -57,7 +57,7 @@ def test_every_optimizer_updates_as_in_keras(name: str, tmp_path: Any) -> None:
 def test_slots_are_those_that_memory_is_planned_with(name: str) -> None:
     optimizer = OPTIMIZERS[name]()
     rule, _ = read_optimizer(optimizer, "float32")
-    assert rule.slots == optimizer_slots(type(optimizer).__name__.lower(), optimizer.get_config())
+    assert rule.slots == optimizer_slots(optimizer_spec(optimizer))
 
 
 @needs_keras("3.14", "a penalty's factor is float32 in a float64 network")

@@ -121,8 +121,8 @@ class MemoryRun:
         return self.open_cluster() if self.open_cluster is not None else hm.Cluster.emulate(self.shares)
 
 
-def optimizer(strategy: str = "") -> tuple[Any, str]:
-    """Return the optimizer that a strategy trains by, and its text in profiles.
+def optimizer(strategy: str = "") -> Any:
+    """Return the optimizer that a strategy trains by.
 
     Parameters
     ----------
@@ -132,10 +132,10 @@ def optimizer(strategy: str = "") -> tuple[Any, str]:
 
     match GATHERING.get(strategy):
         case _, "lamb":
-            return keras.optimizers.Lamb(1e-4), "lamb"
+            return keras.optimizers.Lamb(1e-4)
         case _, "adafactor":
-            return keras.optimizers.Adafactor(1e-4, epsilon_1=1e-16), "adafactor"
-    return keras.optimizers.SGD(1e-4, momentum=0.9), "sgd(momentum=0.9)"
+            return keras.optimizers.Adafactor(1e-4, epsilon_1=1e-16)
+    return keras.optimizers.SGD(1e-4, momentum=0.9)
 
 
 def profile_of(network: MemoryCase, run: MemoryRun) -> Any:
@@ -143,7 +143,7 @@ def profile_of(network: MemoryCase, run: MemoryRun) -> Any:
     import hetero_mtf as hm
 
     with run.opened() as cluster:
-        return hm.calibrate(cluster, network.make(), batch_size=network.batch, optimizer=optimizer()[0], budget_s=run.budget_s)
+        return hm.calibrate(cluster, network.make(), batch_size=network.batch, optimizer=optimizer(), budget_s=run.budget_s)
 
 
 def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callable[[], Any]) -> list[dict[str, Any]]:
@@ -163,11 +163,12 @@ def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callabl
 
     import hetero_mtf as hm
     from hetero_mtf.keras_reading.layer_graph import layer_graph
+    from hetero_mtf.program.optimizer_reading import optimizer_spec
 
     model, batch = network.make(), network.batch
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, model.output_shape[-1], batch)
-    chosen, text = optimizer(strategy)
+    chosen = optimizer(strategy)
     settings = {"optimizer": chosen, "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
     planned = hm.plan(profile(), strategy=PLANNED[strategy]) if strategy in PLANNED else None
     with run.opened() as cluster:
@@ -179,7 +180,7 @@ def measure(network: MemoryCase, strategy: str, run: MemoryRun, profile: Callabl
                 trainer.train_on_batch(x, y)
             trainer.wait()
             after = peaks(cluster)
-        predicted = predicted_bytes(layer_graph(model), plan, cluster.record, text)
+        predicted = predicted_bytes(layer_graph(model), plan, cluster.record, optimizer_spec(chosen))
     return [
         {"device": f"worker:{device}", "predicted_bytes": guess, "measured_bytes": after[device] - before[device]}
         for device, guess in sorted(predicted.items())

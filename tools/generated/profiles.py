@@ -12,8 +12,10 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels
 from hetero_mtf.planning.profile.curve import PASSES, Curve
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile, alike
 
+SGD = OptimizerSpec("sgd")
 _FACTOR = {"forward": 1.0, "backward": 2.0}  # operations and bytes of a pass, as a multiple of the forward pass's
 
 
@@ -56,7 +58,7 @@ class Interconnect:
 
 
 def generated_profile(
-    graph: LayerGraph, figures: Sequence[Figures], batch_size: int, network: Interconnect | None = None, optimizer: str = "SGD"
+    graph: LayerGraph, figures: Sequence[Figures], batch_size: int, network: Interconnect | None = None, optimizer: OptimizerSpec = SGD
 ) -> Profile:
     """Return the profile of a cluster that is supposed, not measured.
 
@@ -69,7 +71,7 @@ def generated_profile(
     figures : (devices,) Figures of each device.
     batch_size : samples per step.
     network : Interconnect; None for eight devices a host on a 10 Gbit/s network.
-    optimizer : name of the optimizer.
+    optimizer : whose updates are supposed.
 
     Raises
     ------

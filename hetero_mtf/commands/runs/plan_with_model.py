@@ -6,17 +6,17 @@ import dataclasses
 from typing import Any
 
 from hetero_mtf.commands.options.planning_request import PlanningRequest
-from hetero_mtf.commands.options.shared import BATCH_SIZE, OptimizerChoice, arguments
+from hetero_mtf.commands.options.shared import BATCH_SIZE, arguments
 from hetero_mtf.commands.workload.first_plan import Prepared
 from hetero_mtf.commands.workload.model_file import load_model
 from hetero_mtf.commands.workload.opened_cluster import open_cluster
 from hetero_mtf.commands.workload.refining import refined
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.planning.memory.optimizer_slots import optimizer_name
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
+from hetero_mtf.program.optimizer_reading import optimizer_of_spec
 
 
 def refined_plan(request: PlanningRequest, profile: Profile, plan: Plan) -> Plan:
@@ -34,8 +34,7 @@ def refined_plan(request: PlanningRequest, profile: Profile, plan: Plan) -> Plan
         If the model cannot be made, or the profile is of another network or cluster.
     """
     network, profile_file = _network(request), str(request.profile_file)
-    momentum = 0.9 if "momentum" in profile.optimizer else 0.0
-    optimizer = OptimizerChoice(optimizer_name(profile.optimizer), None, momentum)
+    optimizer = optimizer_of_spec(profile.optimizer)
     limit_s = TIME_LIMIT_S if request.refine_time is None else request.refine_time
     with open_cluster(request.cluster) as live:
         check_profile(profile, layer_graph(network), live.record, profile_file)

@@ -19,6 +19,7 @@ from hetero_mtf.commands.output.plan_report import verdict_text
 from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
 from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.commands.runs.network_training import train_network
+from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.comparison import compare
 from hetero_mtf.commands.workload.data_record import load_stored
 from hetero_mtf.commands.workload.first_plan import PlanRequest, Prepared, prepare
@@ -124,7 +125,7 @@ def _refined(request: TrainRequest, run: ChosenRun, prepared: Prepared, live: An
     limit_s = refine_limit_s(prepared.plan, steps) if request.refine_time is None else request.refine_time
     if limit_s is None:
         return prepared
-    return refined(prepared, live, run.workload.model, run.workload.loss, run.optimizer, limit_s)
+    return refined(prepared, live, run.workload.model, run.workload.loss, optimizer_of(run.optimizer), limit_s)
 
 
 def _saved(request: TrainRequest, prepared: Prepared) -> Prepared:

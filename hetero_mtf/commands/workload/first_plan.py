@@ -19,6 +19,7 @@ from hetero_mtf.planning import choose
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile
+from hetero_mtf.program.optimizer_reading import optimizer_spec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +89,7 @@ def prepare(request: PlanRequest, cluster: Any, model: Any, graph: LayerGraph, o
         profile = Profile.load(request.profile_file)
         check_profile(profile, graph, cluster.record, request.profile_file)
         options: dict[str, Any] = {"allow_stale": request.allow_stale, "collective": request.collective}
-        plan = choose.plan(profile, request.batch_size, request.strategy, optimizer.name, **options)
+        plan = choose.plan(profile, request.batch_size, request.strategy, optimizer_spec(optimizer_of(optimizer)), **options)
         print_profile_warnings(profile, cluster.record)
         return Prepared(plan, profile)
     return _measured(request, cluster, model, optimizer)

@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.output.plan_report import refinement_text
 from hetero_mtf.commands.process.interruption import interruptible
-from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.first_plan import Prepared
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
@@ -34,19 +32,19 @@ def refine_limit_s(plan: Plan, steps: int) -> float | None:
     return limit_s if limit_s >= LEAST_S else None
 
 
-def refined(prepared: Prepared, cluster: Any, model: Any, loss: Any, optimizer: OptimizerChoice, limit_s: float) -> Prepared:
+def refined(prepared: Prepared, cluster: Any, model: Any, loss: Any, optimizer: Any, limit_s: float) -> Prepared:
     """Return the plan with the best measured step, after printing what was run; a profile and plan that were saved are saved again.
 
     Parameters
     ----------
     prepared : a plan and its profile.
     cluster : live cluster.
-    model, loss, optimizer : what is trained.
+    model, loss, optimizer : what is trained, of Keras.
     limit_s : seconds after which no further plan is tried.
     """
     assert prepared.profile is not None
     click.echo("running steps of the plan and of others that promise as much")
-    settings = {"loss": loss, "optimizer": optimizer_of(optimizer), "time_limit_s": limit_s}
+    settings = {"loss": loss, "optimizer": optimizer, "time_limit_s": limit_s}
     with interruptible(cluster.close):
         refinement = refine(prepared.plan, prepared.profile, model, cluster, **settings)
     click.echo(f"{refinement_text(refinement)}\n")

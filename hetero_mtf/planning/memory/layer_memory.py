@@ -42,7 +42,7 @@ class NetworkMemory:
 
     Notes
     -----
-    SGD has a momentum slot and Adam a third slot if the profile's optimizer names the option. O(layers).
+    SGD has a momentum slot and Adam a third slot if the profile's optimizer has the option. O(layers).
     """
 
     def __init__(self, profile: Profile) -> None:

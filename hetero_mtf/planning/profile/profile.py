@@ -20,10 +20,11 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.layout.arrangement import channels, split_units, trains_before
 from hetero_mtf.planning.profile.corrections import Corrections, correction_faults
 from hetero_mtf.planning.profile.curve import PASSES, Curve, curve_faults, interpolated
+from hetero_mtf.planning.profile.earlier_versions import EARLIER, current_fields
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.units import bytes_text
 
-VERSION, EARLIER = 2, 1
-_RENAMED = {"call_s": "launch_s", "made": "measured_at"}  # keys of the earlier version
+VERSION = 3
 _HEAD = frozenset({"kind", "version"})
 _EMBEDDED = frozenset({"cluster", "graph"})
 # Planning tabulates seconds for every number of samples and of units, on every device.
@@ -43,7 +44,7 @@ class Profile:
     curves : measured seconds; one set serves all layers of equal structure.
     links : latency and bandwidth of each pair of devices.
     memory : free memory of each pool at the time.
-    optimizer : name of the optimizer whose updates were measured.
+    optimizer : the optimizer whose updates were measured.
     measured_at : ISO date of the measurement.
     versions : version of each program that took part.
     launch_s : seconds of a training step besides its layers and links: those of a session call on all devices.
@@ -63,7 +64,7 @@ class Profile:
     curves: tuple[Curve, ...]
     links: tuple[Link, ...]
     memory: tuple[MemoryPool, ...]
-    optimizer: str
+    optimizer: OptimizerSpec
     measured_at: str
     versions: Mapping[str, str]
     launch_s: float = 0.0
@@ -167,7 +168,8 @@ class Profile:
         for name in ("curves", "links", "memory"):
             plain[name] = [dataclasses.asdict(entry) for entry in plain[name]]
         plain["versions"] = dict(self.versions)
-        plain["corrections"] = dataclasses.asdict(self.corrections)
+        for name in ("optimizer", "corrections"):
+            plain[name] = dataclasses.asdict(plain[name])
         return {"kind": "profile", "version": VERSION, "cluster": self.cluster.to_json(), "graph": self.graph.to_json(), **plain}
 
     @classmethod
@@ -176,7 +178,7 @@ class Profile:
 
         Parameters
         ----------
-        document : JSON object.
+        document : JSON object of schema version 1, 2 or 3.
         source : what messages call it.
 
         Raises
@@ -185,9 +187,7 @@ class Profile:
             If anything is wrong with it; every fault is named with its path.
         """
         faults: list[Fault] = []
-        if document.get("version") == EARLIER:
-            document = {_RENAMED.get(key, key): value for key, value in document.items()}
-        body = {key: value for key, value in document.items() if key not in _HEAD}
+        body = {key: value for key, value in current_fields(document).items() if key not in _HEAD}
         values = read_fields(cls, body, "", faults, ignored=_EMBEDDED)
         values["cluster"] = _embedded("cluster", ClusterRecord, body, faults)
         values["graph"] = _embedded("graph", LayerGraph, body, faults)
@@ -218,7 +218,7 @@ class Profile:
         HeteroError
             If the file cannot be read, is not a profile of this version, or has faults.
         """
-        return cls.from_json(read_json(path, kind="profile", version=VERSION, earlier=(EARLIER,)), os.fspath(path))
+        return cls.from_json(read_json(path, kind="profile", version=VERSION, earlier=EARLIER), os.fspath(path))
 
 
 def alike(graph: LayerGraph) -> tuple[int, ...]:

@@ -175,7 +175,7 @@ def profile_facts(profile: Profile) -> ProfileFacts:
         LinkSpeed(names[link.source], names[link.destination], link.bandwidth_bytes_per_s, link.latency_s, link.spread)
         for link in (profile.links or profile.cluster.links)
     )
-    head = graph.digest, len(graph.layers), graph.dtype, profile.batch_size, profile.optimizer, profile.measured_at
+    head = graph.digest, len(graph.layers), graph.dtype, profile.batch_size, str(profile.optimizer), profile.measured_at
     measured = len(profile.curves), profile.launch_s, devices, links, _shares(costs, devices)
     return ProfileFacts(*head, *measured, gain, no_gain, correction_facts(profile))
 

@@ -7,6 +7,8 @@ import pytest
 
 from hetero_mtf.commands.options.shared import Argument, Budget, FiniteRange, OptimizerChoice, Shares, Three
 from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
+from hetero_mtf.program.optimizer_reading import optimizer_spec
 from hetero_mtf.runtime.cluster import Cluster
 
 
@@ -54,6 +56,12 @@ def test_an_optimizer_starts_from_keras_s_learning_rate_and_takes_a_given_one():
 def test_momentum_goes_with_sgd_only():
     with pytest.raises(click.UsageError, match="--momentum goes with --optimizer sgd, not with adam"):
         OptimizerChoice("adam", None, 0.9)
+
+
+def test_the_record_of_a_choice_is_that_of_its_optimizer():
+    assert optimizer_spec(optimizer_of(OptimizerChoice("sgd", 0.5, 0.8))) == OptimizerSpec("sgd", momentum=0.8)
+    configuration = {"class_name": "RMSprop", "config": {"learning_rate": 0.1, "centered": True}}
+    assert optimizer_spec(optimizer_of(OptimizerChoice("rmsprop", configuration=configuration))) == OptimizerSpec("rmsprop", centered=True)
 
 
 @pytest.mark.parametrize("text", ["nan", "inf"])

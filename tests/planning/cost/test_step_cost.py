@@ -17,6 +17,7 @@ from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
 from tests.cases import examples
 from tests.planning.layout_objective import spent
@@ -326,7 +327,7 @@ def test_the_parts_of_every_device_add_up_to_the_step_of_a_split_batch(shares: l
 def test_weights_that_are_split_are_gathered_with_their_gradients_for_an_optimizer_that_needs_full_variable_variables() -> None:
     graph = pair_net()
     plain = profile_of(graph, [1e6, 1e6], 0.0, 1e3)
-    gathering = dataclasses.replace(plain, optimizer="adafactor")
+    gathering = dataclasses.replace(plain, optimizer=OptimizerSpec("adafactor"))
     split, replicated = Plan.filters(graph, [1, 1], plain.cluster, BATCH), Plan.batch(graph, [1, 1], plain.cluster, BATCH)
     apart = {entry.layer: max(entry.sizes) / sum(entry.sizes) for entry in split.stages[0].layouts if entry.sizes}
     gathered = sum(part * 4 * sum(v.size for v in graph.layers[layer].variables if v.trainable) for layer, part in apart.items())

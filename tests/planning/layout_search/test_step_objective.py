@@ -10,6 +10,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.layout_search.layout_space import LayoutState, layout_space
 from hetero_mtf.planning.layout_search.step_objective import LayoutCost
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from tests.planning.layout_objective import drawn_graph, drawn_profile, objective
 from tests.planning.networks import attention_net
 
@@ -18,7 +19,7 @@ def drawn(seed: int, attention: bool = False, optimizer: str | None = None) -> t
     rng = np.random.default_rng(seed)
     graph = attention_net() if attention else drawn_graph(rng, int(rng.integers(4, 14)))
     profile = drawn_profile(rng, graph)
-    costs = Costs(dataclasses.replace(profile, optimizer=optimizer or profile.optimizer))
+    costs = Costs(dataclasses.replace(profile, optimizer=OptimizerSpec(optimizer) if optimizer else profile.optimizer))
     return rng, LayoutCost(costs, layout_space(costs, tuple(range(len(costs.profile.cluster.devices)))))
 
 

@@ -16,6 +16,7 @@ from hetero_mtf.planning.layout_search.layout_program import solve_layouts
 from hetero_mtf.planning.layout_search.layout_space import LayoutState, Space, state_of
 from hetero_mtf.planning.layout_search.two_axes import GridCost, grid_space
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.layers import proven
 from hetero_mtf.planning.strategies.split_search import Candidate
@@ -34,7 +35,7 @@ def drawn_space(rng: np.random.Generator, layers: int, speeds: list[float], opti
     while True:
         graph = drawn_graph(rng, layers) if layers else attention_net()
         profile = profile_of(graph, speeds, float(10 ** rng.uniform(-6, -3)), float(10 ** rng.uniform(5, 8)), batch_size=6)
-        costs = Costs(dataclasses.replace(profile, optimizer=optimizer or profile.optimizer))
+        costs = Costs(dataclasses.replace(profile, optimizer=OptimizerSpec(optimizer) if optimizer else profile.optimizer))
         stages = [
             Plan.grid(graph, rows, parts[:columns], costs.profile.cluster, 6, pairing=pairing).stages[0]
             for (rows, parts), pairing in itertools.product(shares, ("pairs", "gather"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.layout.resharding import output_of
 from hetero_mtf.planning.memory.layer_memory import LayerMemory, NetworkMemory
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
 from tests.planning.networks import attention_net, cluster_of, frozen, pair_net, profile_of
 
@@ -48,23 +50,28 @@ def test_a_row_holds_its_partial_sums_those_of_others_and_their_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "slots"), [("SGD", 0), ("sgd(momentum=0.9)", 1), ("Adam", 2), ("adamw", 2), ("adam(amsgrad=True)", 3), ("other", 2)]
+    ("name", "options", "slots"),
+    [("sgd", {}, 0), ("sgd", {"momentum": 0.9}, 1), ("adam", {}, 2), ("adamw", {}, 2), ("adam", {"amsgrad": True}, 3), ("other", {}, 2)],
 )
-def test_each_slot_of_the_optimizer_is_kept_beside_the_weights(optimizer: str, slots: int) -> None:
+def test_each_slot_of_the_optimizer_is_kept_beside_the_weights(name: str, options: dict[str, Any], slots: int) -> None:
     profile = profile_of(GRAPH, [1e6])
     plan = Plan.single(GRAPH, 0, profile.cluster, 4)
-    bytes_of = [kept(dataclasses.replace(profile, optimizer=name), plan) for name in (optimizer, "sgd")]
+    specs = OptimizerSpec(name, **options), OptimizerSpec("sgd")
+    bytes_of = [kept(dataclasses.replace(profile, optimizer=spec), plan) for spec in specs]
     assert bytes_of[0] - bytes_of[1] == 4 * slots * WEIGHTS
 
 
-@pytest.mark.parametrize(("optimizer", "sums"), [("lamb", 0), ("lamb(gradient_accumulation_steps=2)", 1), ("other", 0)])
-def test_an_optimizer_on_full_variables_keeps_slots_in_full_and_gathers_weights_and_gradients(optimizer: str, sums: int) -> None:
+@pytest.mark.parametrize(("name", "steps", "sums"), [("lamb", None, 0), ("lamb", 2, 1), ("other", None, 0)])
+def test_an_optimizer_on_full_variables_keeps_slots_in_full_and_gathers_weights_and_gradients(
+    name: str, steps: int | None, sums: int
+) -> None:
     profile = profile_of(GRAPH, [1e6, 1e6])
     plan = Plan.filters(GRAPH, [1, 1], profile.cluster, 4)
     variables = [(sum(v.size for v in GRAPH.layers[entry.layer].variables), entry.sizes) for entry in plan.stages[0].layouts]
     gathered = sum(size for size, sizes in variables if sizes)
     split = sum(size * (np.array(sizes) / sum(sizes) if sizes else np.ones(2)) for size, sizes in variables)
-    sgd, full = (kept(dataclasses.replace(profile, optimizer=name), plan) for name in ("sgd", optimizer))
+    specs = OptimizerSpec("sgd"), OptimizerSpec(name, gradient_accumulation_steps=steps)
+    sgd, full = (kept(dataclasses.replace(profile, optimizer=spec), plan) for spec in specs)
     assert gathered and full - sgd == pytest.approx(4 * (2 * WEIGHTS + sums * split + 2 * gathered))  # sums are split as weights are
 
 

@@ -8,6 +8,7 @@ import pytest
 from hetero_mtf.planning.memory.stage_memory import UPDATE_TENSORS, stage_bytes, stage_memory_bytes
 from hetero_mtf.planning.memory.worker_memory import RUNTIME_BYTES
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from tests.planning.memory.test_layer_memory import GRAPH, kept, temporaries
 from tests.planning.networks import Net, profile_of
 
@@ -35,7 +36,7 @@ def test_updates_of_full_variables_take_memory_at_the_end_of_a_step(strategy: st
     wide = Net((1000,))
     wide.dense("head", 1000)
     graph = wide.graph()
-    elementwise, lamb = (dataclasses.replace(profile_of(graph, [1e6, 1e6]), optimizer=name) for name in ("adam", "lamb"))
+    elementwise, lamb = (dataclasses.replace(profile_of(graph, [1e6, 1e6]), optimizer=OptimizerSpec(name)) for name in ("adam", "lamb"))
     weights = 4 * 1001 * 1000
     wanted = {"single": 0, "filters": [1, 1], "batch": [1, 1]}
     plan = getattr(Plan, strategy)(graph, wanted[strategy], elementwise.cluster, 4)
@@ -51,7 +52,7 @@ def test_a_stage_of_a_pipeline_needs_the_temporaries_of_updates_where_they_are_m
     wide.dense("head", 1000)
     profile = profile_of(wide.graph(), [1e6])
     stage = Plan.single(profile.graph, 0, profile.cluster, 4).stages[0]
-    adam, lamb = (stage_bytes(dataclasses.replace(profile, optimizer=name), stage) for name in ("adam", "lamb"))
+    adam, lamb = (stage_bytes(dataclasses.replace(profile, optimizer=OptimizerSpec(name)), stage) for name in ("adam", "lamb"))
     assert not adam.update.any() and lamb.update == UPDATE_TENSORS * 4 * 1001 * 1000
     held = dataclasses.replace(lamb, update=lamb.kept + lamb.temporary + 7)
     assert held.peak(1)[0] - lamb.peak(1)[0] == 7 and held.peak(4000) == lamb.peak(4000) > lamb.peak(1)

@@ -43,15 +43,7 @@ def test_a_profile_read_back_is_the_same_profile(profile: Profile, tmp_path: pat
 def test_the_file_names_its_units(profile: Profile) -> None:
     written = document(profile)
     assert {"latency_s", "bandwidth_bytes_per_s"} <= set(written["links"][0]) and "free_bytes" in written["memory"][0]
-    assert {"units", "seconds"} <= set(written["curves"][0]) and (written["kind"], written["version"]) == ("profile", 2)
-
-
-def test_a_profile_of_the_earlier_version_is_read(profile: Profile, tmp_path: pathlib.Path) -> None:
-    timed = dataclasses.replace(profile, launch_s=0.25)
-    names = {"launch_s": "call_s", "measured_at": "made"}
-    earlier = {names.get(key, key): value for key, value in timed.to_json().items()} | {"version": 1}
-    (tmp_path / "profile.json").write_text(json.dumps(earlier))
-    assert Profile.load(tmp_path / "profile.json") == timed
+    assert {"units", "seconds"} <= set(written["curves"][0]) and (written["kind"], written["version"]) == ("profile", 3)
 
 
 def test_seconds_are_read_off_the_curve_of_the_layer_device_dimension_and_pass(profile: Profile) -> None:

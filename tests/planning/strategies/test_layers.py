@@ -10,6 +10,7 @@ from hetero_mtf.planning.choose import STRATEGIES, plan
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.layers import best_layers, proven
 from tests.planning.layout_objective import drawn_graph, drawn_profile
@@ -47,7 +48,7 @@ def test_a_large_dense_layer_is_split_unless_the_optimizer_would_gather_its_weig
     profile = profile_of(net.graph(), [1e6, 1e6], bandwidth=1e5)
 
     def layout(optimizer: str) -> str:
-        made = plan(dataclasses.replace(profile, optimizer=optimizer), strategy="layers")
+        made = plan(dataclasses.replace(profile, optimizer=OptimizerSpec(optimizer)), strategy="layers")
         return next(entry.layout for entry in made.stages[0].layouts if entry.name == "hidden")
 
     assert [layout(name) for name in ("adam", "adafactor", "sgd", "muon")] == ["row", "replicated", "row", "replicated"]

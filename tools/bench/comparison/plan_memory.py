@@ -24,7 +24,7 @@ def half_pipeline(graph: Any, cluster: Any, batch: int, execution: Any) -> Any:
     return hm.Plan.pipeline(*head, schedule=execution.schedule, recompute=execution.recompute, stale=execution.stale)
 
 
-def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: str = "sgd(momentum=0.9)") -> dict[int, int]:
+def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: Any = None) -> dict[int, int]:
     """Return device -> bytes that it is predicted to take at most, by the planner's own model and without any measured profile.
 
     Parameters
@@ -32,7 +32,7 @@ def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: str = "sgd(m
     graph : LayerGraph.
     plan : of one stage or of several.
     cluster : ClusterRecord.
-    optimizer : whose slots count.
+    optimizer : OptimizerSpec, whose slots count; None for SGD with momentum.
 
     Notes
     -----
@@ -40,11 +40,14 @@ def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: str = "sgd(m
     """
     from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
     from hetero_mtf.planning.names import TWO_BATCHES
+    from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
     from hetero_mtf.planning.profile.profile import Profile
     from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 
+    spec = OptimizerSpec("sgd", momentum=0.9) if optimizer is None else optimizer
+
     def profile(samples: int) -> Any:
-        return Profile(cluster, graph, samples, (), (), cluster.pools, optimizer, "2026-01-01", {})
+        return Profile(cluster, graph, samples, (), (), cluster.pools, spec, "2026-01-01", {})
 
     if plan.schedule == TWO_BATCHES or not (plan.pipelined or plan.recompute):
         return dict(zip(plan.stages[0].devices, stage_memory_bytes(profile(plan.batch_size), plan.stages[0])))

@@ -25,7 +25,7 @@ def accompanied(devices: Sequence[Device], chosen: Sequence[int]) -> list[int]:
     """
     processes: dict[str, set[str]] = {}
     for index in chosen:
-        processes.setdefault(devices[index].host, set()).add(process_of(devices[index]))
+        processes.setdefault(devices[index].host, set()).add(devices[index].process)
     return [index for index in chosen if len(processes[devices[index].host]) > 1]
 
 
@@ -82,8 +82,3 @@ def _curves(context: MeasurementContext, device: int, point: Point, passes: Pass
     for step_pass in LAYER_PASSES:
         measurement = passes[step_pass]
         yield Curve(point.layer, device, "alone", step_pass, context.batch, (point.units,), (measurement.seconds,), (measurement.spread,))
-
-
-def process_of(device: Device) -> str:
-    """Return the name of the process that a device is in: its TensorFlow device string without the device."""
-    return device.tf_device.rpartition("/device:")[0]

@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from hetero_mtf.calibration.alone import accompanied, heaviest, process_of, sample_alone
+from hetero_mtf.calibration.alone import accompanied, heaviest, sample_alone
 from hetero_mtf.calibration.calibration_budget import CalibrationWarning, DeviceCounts, Effort, effort_within
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import between, measure_link, pair_kind
@@ -147,7 +147,7 @@ def _processes(devices: Sequence[Device], chosen: Sequence[int]) -> list[list[in
     """Return the chosen devices' indices, in one list for each process that they are in."""
     by_process: dict[str, list[int]] = {}
     for index in chosen:
-        by_process.setdefault(process_of(devices[index]), []).append(index)
+        by_process.setdefault(devices[index].process, []).append(index)
     return list(by_process.values())
 
 

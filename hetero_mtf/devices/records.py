@@ -51,6 +51,11 @@ class Device:
         return self.name, self.kind, self.model, self.share, self.tf_device, self.limit
 
     @property
+    def process(self) -> str:
+        """Name of the process that it is in: its TensorFlow device string without the device, in lower case; "" for this one."""
+        return self.tf_device.lower().rpartition("/device:")[0]
+
+    @property
     def share_text(self) -> str:
         """The share for people, such as "0.5", or "0.5 (compute only)" where sending and receiving are not limited."""
         return f"{self.share:g}" + (" (compute only)" if self.limit == "compute" else "")

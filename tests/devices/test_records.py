@@ -17,6 +17,10 @@ def test_a_record_comes_back_from_its_json_text():
     assert ClusterRecord.from_json(json.loads(json.dumps(RECORD.to_json()))) == RECORD
 
 
+def test_the_process_of_a_device_is_its_tensorflow_device_without_the_device():
+    assert SLOW.process == "/job:worker/task:1" and dataclasses.replace(FAST, tf_device="/device:GPU:1").process == ""
+
+
 def test_links_share_and_model_may_be_left_out_and_whole_numbers_serve_as_floats():
     document = RECORD.to_json()
     del document["links"], document["devices"][0]["model"], document["devices"][1]["share"], document["devices"][0]["cores"]

@@ -106,8 +106,7 @@ def collective_rules(profile: Profile, devices: Sequence[int], axes: Sequence[tu
 
 
 def _nccl_may_serve(records: Sequence[Device]) -> bool:
-    processes = {record.tf_device.lower().rpartition("/device:")[0] for record in records}
-    return len(processes) == 1 and all(record.kind == "GPU" for record in records)
+    return len({record.process for record in records}) == 1 and all(record.kind == "GPU" for record in records)
 
 
 def _groups(devices: Sequence[int], sizes: Sequence[int]) -> list[list[tuple[int, ...]]]:

@@ -15,7 +15,6 @@ from hetero_mtf.planning.pipeline.plans import stale_plan
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.plan_text import execution_text
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step
 
 GainsForSure = Callable[[Costs, float, float], bool]
@@ -58,7 +57,7 @@ def _faster(costs: Costs, best: Plan, options: PipelineOptions, gains: GainsForS
             best, Alternative(options.schedule, stale_s, relative_step(stale_s, best_s, best.strategy), bottleneck_part(stale.predicted))
         )
     name = best.schedule if best.schedule in STALE_SCHEDULES else best.strategy
-    slower = Alternative(name, best_s, relative_step(best_s, stale_s, execution_text(stale).split(",")[0]), bottleneck_part(best.predicted))
+    slower = Alternative(name, best_s, relative_step(best_s, stale_s, stale.schedule), bottleneck_part(best.predicted))
     return dataclasses.replace(stale, alternatives=(slower, *best.alternatives))
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.plan_text import stage_rows
+from hetero_mtf.planning.plan.plan_text import Part, part_text, processor_parts, stage_rows
 from hetero_mtf.report.step_time import StepTime, StepTimes
 from hetero_mtf.units import bytes_text, seconds_text
 
@@ -175,14 +175,18 @@ def sizes_table(plan: Plan) -> Table:
     full_table = plan_table(plan)
     if len(plan.devices) <= BESIDE_UP_TO:
         return full_table
-    rows = tuple((*row[:3], *_extremes(row[3:])) for row in full_table.rows)
+    rows = tuple(
+        (str(index), name, layout, *_extremes(processor_parts(entry, stage)))
+        for index, stage in enumerate(plan.stages)
+        for entry, (name, layout, *_) in zip(stage.layouts, stage_rows(stage, plan.devices)[1:])
+    )
     return Table(("stage", "layer", "layout", "devices", "least", "most"), rows, full_table.title, left=3, keys=2)
 
 
-def _extremes(cells: tuple[str, ...]) -> tuple[str, str, str]:
+def _extremes(parts: Sequence[Part]) -> tuple[str, str, str]:
     """Return how many devices have a part of a layer, and the least and the most of them."""
-    held = sorted((cell for cell in cells if cell not in (NOTHING, "0")), key=lambda cell: [int(n) for n in re.findall(r"\d+", cell)])
-    return (str(len(held)), held[0], held[-1]) if held else ("0", NOTHING, NOTHING)
+    held = sorted((part for part in parts if part != (0,)), key=lambda part: [number for number in part if number is not None])
+    return (str(len(held)), part_text(held[0]), part_text(held[-1])) if held else ("0", NOTHING, NOTHING)
 
 
 def prediction_table(plan: Plan) -> Table:

@@ -11,6 +11,8 @@ from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.planning.schedule.stale import StaleOptions, delays
 from hetero_mtf.units import bytes_text, seconds_text
 
+Part = tuple[int | None, ...]  # what a processor has of a layer, see `processor_parts`; None is a number that the plan lacks
+
 
 def plan_text(plan: PlanRecord) -> str:
     """Return the plan as text: a line a layer with its layout and each device's part of it, then the prediction.
@@ -110,7 +112,8 @@ def stage_rows(stage: Stage, devices: Sequence[str]) -> list[list[str]]:
     devices : names of all devices of the plan.
     """
     names = [devices[d] for d in stage.devices]
-    return [["layer", "layout", *names], *([_name(entry), entry.layout, *_cells(entry, stage)] for entry in stage.layouts)]
+    parts = [map(part_text, processor_parts(entry, stage)) for entry in stage.layouts]
+    return [["layer", "layout", *names], *([_name(entry), entry.layout, *texts] for entry, texts in zip(stage.layouts, parts))]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -130,20 +133,27 @@ def _name(entry: LayerLayout) -> str:
     return entry.name or f"layer {entry.layer}"
 
 
-def _cells(entry: LayerLayout, stage: Stage) -> list[str]:
-    """Return each processor's part of a layer: units, samples, samples x units, or all."""
-    units = _parts(entry.sizes, stage.places(entry.axis), dict(stage.axes).get(entry.axis, 0))
-    samples = _parts(entry.samples, stage.places(entry.batch_axis), dict(stage.axes).get(entry.batch_axis, 0))
-    if units and samples:
-        return [f"{count} x {size}" for count, size in zip(samples, units)]
-    return units or samples or ["all"] * len(stage.devices)
+def processor_parts(entry: LayerLayout, stage: Stage) -> list[Part]:
+    """Return each processor's part of a layer: (units,), (samples,), (samples, units), or () for all of it.
+
+    Parameters
+    ----------
+    entry : the layer's layout.
+    stage : its stage.
+    """
+    split = [(sizes, axis) for sizes, axis in ((entry.samples, entry.batch_axis), (entry.sizes, entry.axis)) if sizes]
+    by_axis = [_numbers(sizes, stage.places(axis), dict(stage.axes).get(axis, 0)) for sizes, axis in split]
+    return list(zip(*by_axis)) if by_axis else [()] * len(stage.devices)
 
 
-def _parts(parts: Sequence[int], places: Sequence[int], positions: int) -> list[str]:
-    """Return each processor's part; "?" in a plan with faults, which can be shown all the same."""
-    if parts and len(parts) != positions:
-        return ["?"] * len(places)
-    return [str(parts[place]) for place in places] if parts else []
+def part_text(part: Part) -> str:
+    """Return a processor's part of a layer for people, such as "8", "4 x 8" or "all"; "?" stands for an unknown number."""
+    return " x ".join("?" if number is None else str(number) for number in part) or "all"
+
+
+def _numbers(sizes: Sequence[int], places: Sequence[int], positions: int) -> list[int | None]:
+    """Return each processor's number; None in a plan with faults, which can be shown all the same."""
+    return [sizes[place] for place in places] if len(sizes) == positions else [None] * len(places)
 
 
 def _prediction_lines(predicted: Prediction) -> list[str]:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from hetero_mtf.planning.layout.records import CollectiveRule, Prediction
+from hetero_mtf.planning.layout.records import CollectiveRule, LayerLayout, Prediction, Stage
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.plan.plan_text import aligned, stage_rows
+from hetero_mtf.planning.plan.plan_text import aligned, part_text, processor_parts, stage_rows
 from tests.planning.networks import cluster_of, pair_net
 
 
@@ -18,6 +18,15 @@ def test_a_stage_is_a_heading_and_a_row_a_layer() -> None:
     rows = stage_rows(plan.stages[0], plan.devices)
     assert rows[0] == ["layer", "layout", "worker:0", "worker:2"] and rows[1] == ["input", "replicated", "all", "all"]
     assert rows[2] == ["first", "column", "8", "4"] and len(rows) == 6
+
+
+def test_a_part_is_numbers_and_a_text_for_people() -> None:
+    both = LayerLayout(0, "a", "column", (5, 3), "filters", (2, 1), "batch")
+    stage = Stage((0,), (0, 1, 2, 3), (("batch", 2), ("filters", 2)), (both,))
+    assert processor_parts(both, stage) == [(2, 5), (2, 3), (1, 5), (1, 3)]
+    missing = dataclasses.replace(both, sizes=(5, 3, 1))
+    assert [part_text(part) for part in processor_parts(missing, stage)] == ["2 x ?", "2 x ?", "1 x ?", "1 x ?"]
+    assert processor_parts(LayerLayout(0, "a", "replicated"), stage) == [()] * 4 and part_text(()) == "all"
 
 
 def test_the_methods_of_all_reduces_are_one_line_and_defaults_none() -> None:

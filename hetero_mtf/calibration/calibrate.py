@@ -22,6 +22,7 @@ from hetero_mtf.calibration.calibration_budget import CalibrationWarning, Device
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import between, measure_link, pair_kind
 from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
+from hetero_mtf.calibration.rough import rough_profile
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.devices.records import Device, Link
 from hetero_mtf.errors import ProfileError
@@ -115,6 +116,26 @@ def _warn_of_spread(target: MeasurementTarget, curves: Sequence[Curve]) -> None:
     spread_warning = wide_spread(target.graph, target.record, curves)
     if spread_warning:
         warnings.warn(CalibrationWarning(spread_warning), stacklevel=3)
+
+
+def rough_calibration(cluster: Any, model: Any, batch_size: int, optimizer: Any = None) -> Profile:
+    """Return a rough profile of a cluster for a network, measured in about two seconds.
+
+    Parameters
+    ----------
+    cluster, model, batch_size, optimizer : as for `calibrate`.
+
+    Raises
+    ------
+    HeteroError
+        As `calibrate`.
+    """
+    _check(batch_size, None, 0)
+    check_live(cluster)
+    graph = layer_graph(model)
+    rule, spec = _read_optimizer(optimizer, graph)
+    with _explained(cluster):
+        return rough_profile(cluster, MeasurementTarget(cluster.record, graph, batch_size, spec, versions()), rule)
 
 
 def _read_optimizer(optimizer: Any, graph: LayerGraph) -> tuple[UpdateRule, OptimizerSpec]:

@@ -86,6 +86,23 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
     return Link(first, second, *measured), Link(second, first, *measured)
 
 
+def measure_idle_link(cluster: Any, first: int, second: int, windows: Windows) -> tuple[Link, Link]:
+    """Return the links between two devices, both ways alike, from exchanges while neither computes: quick, and too fast by some.
+
+    Parameters
+    ----------
+    cluster, first, second, windows : as for `measure_link`.
+    """
+    graph = tf.Graph()
+    with graph.as_default():
+        chains = _chains([cluster.devices[index].tf_device for index in (first, second)])
+    with cluster.session(graph) as session:
+        hops = _idle_hops(session, chains, windows)
+    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in hops], list(hops.values()))
+    measured = (latency_s, 1 / max(seconds_per_byte, 1e-15))
+    return Link(first, second, *measured), Link(second, first, *measured)
+
+
 def pair_kind(devices: Sequence[Device], first: int, second: int) -> Hashable:
     """Return what a pair has in common with those whose links are alike: of CPUs their kinds and hosts, of others the pair itself.
 

@@ -22,8 +22,9 @@ from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.stale.engine import engine_of
+from hetero_mtf.training.exploration.controller import Controller
 from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
-from hetero_mtf.training.plan_choice import Task, choose_plan
+from hetero_mtf.training.plan_choice import FIRST, Task, choose_plan
 from hetero_mtf.training.rebalancing.rebalancer import Rebalancer, can_rebalance
 from hetero_mtf.training.rebalancing.records import Move
 
@@ -121,7 +122,8 @@ class PlannedOnUse:
     _task: Callable[[int], Task]
     _refine_s: float
     _rebalance: bool | None = None
-    rebalancer: Rebalancer | None = None
+    _measure: str = FIRST
+    rebalancer: Rebalancer | Controller | None = None
     refinement: Refinement | None = None
 
     @property
@@ -157,16 +159,24 @@ class PlannedOnUse:
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise DataError(f"the batch size is {batch_size!r}", "give a whole number of samples, at least 1")
         if self._held is None:
-            choice = choose_plan(self._task(batch_size), self._refine_s, verbose)
+            choice = choose_plan(self._task(batch_size), self._refine_s, verbose, self._measure)
             self.refinement = choice.refinement
-            self._begin(choice.plan, choice.profile)
+            self._begin(choice.plan, choice.profile, choice.explores)
         return self.plan
 
-    def _begin(self, plan: Plan, profile: Profile | None) -> None:
-        """Begin with a plan, and watch its steps where there is a profile to rebalance it by."""
+    def _begin(self, plan: Plan, profile: Profile | None, explores: bool = False) -> None:
+        """Begin with a plan; try others as training steps, or watch its steps where there is a profile to rebalance it by."""
         self._engine = self._make_engine(plan, self._first_values(), self._seed)
+        if explores and profile is not None:
+            self.rebalancer = Controller(profile, plan)
+            return
         watched = profile is not None and self._rebalance is not False and can_rebalance(plan, profile)
         self.rebalancer = Rebalancer(profile) if watched and profile is not None else None
+
+    def _stop_exploring(self) -> None:
+        """Free what plans hold that are tried, but that in force."""
+        if isinstance(self.rebalancer, Controller):
+            self.rebalancer.close()
 
     @property
     def moves(self) -> tuple[Move, ...]:

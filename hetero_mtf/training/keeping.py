@@ -141,6 +141,7 @@ class Kept(PlannedOnUse):
         """
         self._replace_engine(plan, self._engine.read(), self._seed)
         if self._rebalance is not True or (self.rebalancer is not None and not self.rebalancer.fits(plan)):
+            self._stop_exploring()
             self.rebalancer = None
 
 

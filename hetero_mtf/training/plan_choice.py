@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 import keras
 
-from hetero_mtf.calibration.calibrate import calibrate, versions
+from hetero_mtf.calibration.calibrate import calibrate, rough_calibration, versions
 from hetero_mtf.devices import environment
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
@@ -31,6 +32,8 @@ from hetero_mtf.units import seconds_text
 
 CACHE = "HETERO_MTF_CACHE"
 """Environment variable of the folder in which profiles and plans are kept."""
+FIRST, STEPS = MEASURES = ("first", "steps")
+"""When plans are measured: before the training, or by its steps."""
 _WITHOUT_COST = frozenset({"learning_rate", "name"})
 _Document = TypeVar("_Document", Profile, Plan)
 
@@ -63,11 +66,13 @@ class Choice:
     plan : the plan.
     refinement : by which it was chosen; None where there is nothing to choose from, or it was chosen before.
     profile : the refined profile; None where there is nothing to choose from.
+    explores : whether the profile is rough and the plan only the first one, so that training steps try others.
     """
 
     plan: Plan
     refinement: Refinement | None = None
     profile: Profile | None = None
+    explores: bool = False
 
 
 def cache_folder() -> pathlib.Path:
@@ -77,7 +82,7 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(own) if own else environment.user_caches(variables) or pathlib.Path.home() / ".cache" / "hetero_mtf"
 
 
-def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Choice:
+def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measure: str = FIRST) -> Choice:
     """Return the plan with the best measured step for a network on a cluster, and say in one line what it is.
 
     On the first use of a network, devices, batch size and optimizer they are measured (about 45 s, or longer for many distinct layers),
@@ -89,6 +94,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
     task : what is to be trained.
     refine_s : seconds after which no further plan is tried.
     verbose : 0 for no progress and no line.
+    measure : one of `MEASURES`.
 
     Raises
     ------
@@ -107,6 +113,8 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
             say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
             return Choice(plan, profile=earlier)
         profile = earlier
+    elif measure == STEPS:
+        return _first_plan(task, verbose)
     else:
         optimizer = task.settings["optimizer"]
         profile = calibrate(task.cluster, task.model, task.batch_size, optimizer=optimizer, earlier=earlier, verbose=verbose)
@@ -114,6 +122,14 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto") -> Cho
     where = _keep(refinement, profile_file, plan_file)
     say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
     return Choice(refinement.plan, refinement, refinement.profile)
+
+
+def _first_plan(task: Task, verbose: str | int) -> Choice:
+    """Return the fastest device alone, by a rough profile, to begin with."""
+    profile = rough_calibration(task.cluster, task.graph, task.batch_size, task.settings["optimizer"])
+    plan = make_plan(profile, strategy="single")
+    say(f"training begins with {_text(plan)}; its steps try other plans", verbose)
+    return Choice(plan, profile=profile, explores=True)
 
 
 def _name(task: Task) -> str:

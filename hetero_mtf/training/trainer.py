@@ -29,7 +29,7 @@ from hetero_mtf.training.loops.given import Given, testing_data, training_data
 from hetero_mtf.training.loops.trainer_loops import Fit, TrainerLoops, shown_verbosity
 from hetero_mtf.training.loops.validation import check_fit, check_validation, split_off
 from hetero_mtf.training.on_batch import OnBatch
-from hetero_mtf.training.plan_choice import Task
+from hetero_mtf.training.plan_choice import FIRST, Task
 from hetero_mtf.training.rebalancing.rebalancer import check_request
 from hetero_mtf.training.refine import refine
 
@@ -88,6 +88,7 @@ class Trainer(OnBatch):
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
         rebalance: bool | None = None,
+        measure: str = FIRST,
     ) -> None:
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
         self._model, self._function = model, self._read_from(model)
@@ -109,7 +110,7 @@ class Trainer(OnBatch):
         self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
-        self._refine_s, self._rebalance = refine_s, rebalance
+        self._refine_s, self._rebalance, self._measure = refine_s, rebalance, measure
         self._task = lambda batch_size: Task(self._function, self._graph, self._cluster, batch_size, settings)
         if plan is None and profile is not None:
             self.refinement = refine(None, profile, self._function, self._cluster, **settings, time_limit_s=refine_s)
@@ -281,6 +282,7 @@ class Trainer(OnBatch):
 
     def close(self) -> None:
         """Free the trainer's variables on the cluster; closing twice is harmless."""
+        self._stop_exploring()
         if self._held is not None:
             self._held.close()
         if self._owns_cluster:

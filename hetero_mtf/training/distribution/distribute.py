@@ -16,6 +16,7 @@ from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.distribution import Distribution
 from hetero_mtf.training.distribution.own_step.step import has_own_step
 from hetero_mtf.training.distribution.shared_cluster import cluster_of
+from hetero_mtf.training.plan_choice import FIRST
 
 _LOOPS = (
     *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
@@ -24,7 +25,9 @@ _LOOPS = (
 )
 
 
-def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S) -> Any:
+def distribute(
+    model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S, measure: str = FIRST
+) -> Any:
     """Return the same Keras model, whose `fit`, `evaluate`, `predict` and their forms for one batch run on a cluster from now on.
 
     Keras's own loops draw the batches, call the callbacks and keep the metrics; each step is one of a plan, numerically equivalent to
@@ -69,7 +72,7 @@ def distribute(model: Any, cluster: Any = None, *, plan: Plan | None = None, see
             layer_graph(read)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()
-    Distribution(model, cluster, plan, seed, refine_s).bind()
+    Distribution(model, cluster, plan, seed, refine_s, measure).bind()
     return model
 
 

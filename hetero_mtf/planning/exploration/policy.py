@@ -1,0 +1,121 @@
+"""The policy: from what a training knows, what it does next.
+
+A candidate with predicted step p is taken to take t seconds, ln t ~ N(ln p, error^2). Beside the best step T so far it is expected
+to gain, a step,
+
+    E[max(0, T - t)] = T Phi(a) - p exp(error^2 / 2) Phi(a - error),    a = ln(T / p) / error,
+
+as it is left where it is slower (the expected improvement of Jones, Schonlau and Welch, "Efficient global optimization of expensive
+black-box functions", J. Global Optim. 13, 1998). It is tried if that, over the steps to come, exceeds what the trial costs.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from hetero_mtf.planning.exploration.records import Action, Build, Candidate, Knowledge, MoveTo, Solve, TakeStep, TraceStep, Watch
+
+FIRST_STEPS = 2  # that count, before a plan is compared
+STEPS = 5  # that count, before the next one is tried
+TRACES = 2  # of each plan that is not left
+SLOWER = 1.02  # times the best step: a plan is left from there on
+TRIAL_STEPS = 4  # under a plan that turns out slower: the first, those that settle and two that count
+MARGIN = 1.5  # times the cost of a trial, that its expected gain has to exceed
+IN_BACKGROUND = 0.5  # part of a build's seconds by which steps take longer meanwhile, before any was measured
+GROWTH = 2.0  # times the seconds of the first build, for a plan on several devices
+LEAST_GAIN = 0.01  # part of a step, below which a gain is not looked for
+
+_NORMAL = NormalDist()
+
+
+def next_action(known: Knowledge, most_gain: float) -> Action:
+    """Return what to do next.
+
+    Parameters
+    ----------
+    known : what the training knows.
+    most_gain : part of the first plan's step that the best plan could save: what all devices together are faster.
+    """
+    trial, best = known.trial, known.trials[known.best]
+    if known.settling or len(trial.step_s) < FIRST_STEPS:
+        return TakeStep()
+    if known.best != known.present and min(trial.step_s) > best.median_s * (SLOWER if len(trial.step_s) < STEPS else 1.0):
+        return MoveTo(best.plan)
+    if known.built is not None:
+        return MoveTo(known.built)
+    if known.busy:
+        return TakeStep()
+    if not trial.traces or (len(trial.traces) < TRACES and known.horizon > STEPS):
+        return TraceStep() if known.horizon > TRACES and known.candidates != () else _step_or_watch(known, most_gain)
+    if len(trial.step_s) < STEPS:
+        return TakeStep()
+    return _next_trial(known, most_gain)
+
+
+def expected_gain_s(best_s: float, predicted_s: float, error: float) -> float:
+    """Return the seconds a step that a plan is expected to gain, where it is left if it is slower.
+
+    Parameters
+    ----------
+    best_s : seconds of a step under the best plan so far.
+    predicted_s : those that are predicted under the other one.
+    error : standard deviation of ln(measured / predicted), above 0.
+
+    Examples
+    --------
+    >>> round(expected_gain_s(1.0, 0.5, 0.01), 3), round(expected_gain_s(1.0, 2.0, 0.01), 3), round(expected_gain_s(1.0, 1.0, 0.2), 3)
+    (0.5, 0.0, 0.069)
+    """
+    at = math.log(best_s / predicted_s) / error
+    return best_s * _NORMAL.cdf(at) - predicted_s * math.exp(error**2 / 2) * _NORMAL.cdf(at - error)
+
+
+def trial_cost_s(known: Knowledge, candidate: Candidate) -> float:
+    """Return the seconds that a trial is expected to cost: the build, what slows steps down meanwhile, and steps that are slower.
+
+    Parameters
+    ----------
+    candidate : what is tried.
+    """
+    slower_s = max(0.0, candidate.predicted_s - known.trials[known.best].median_s)
+    return _build_cost_s(known) + TRIAL_STEPS * slower_s
+
+
+def _build_cost_s(known: Knowledge) -> float:
+    first_s, *later = known.build_s or (0.0,)
+    build_s = max(later) if later else GROWTH * first_s
+    background_s = sum(later) + known.solve_s
+    return build_s * (min(1.0, known.delay_s / background_s) if later and background_s else IN_BACKGROUND)
+
+
+def _next_trial(known: Knowledge, most_gain: float) -> Action:
+    """Return the trial that is expected to gain most, if it pays, after candidates were solved for with all trials."""
+    best_s = known.trials[known.best].median_s
+    if known.candidates is None or known.solved_trials < len(known.trials):
+        if most_gain * best_s * known.horizon <= MARGIN * (_build_cost_s(known) + known.solve_s):
+            return _step_or_watch(known, most_gain)
+        return Solve()
+    tried = {trial.plan.built_from for trial in known.trials} | known.refused
+    worth = [
+        (gain_s * known.horizon - MARGIN * trial_cost_s(known, each), gain_s, each.plan)
+        for each in known.candidates
+        if each.plan.built_from not in tried
+        for gain_s in (expected_gain_s(best_s, each.predicted_s, known.error),)
+        if gain_s > LEAST_GAIN * best_s
+    ]
+    pays, _, plan = max(worth, key=lambda entry: entry[0], default=(0.0, 0.0, None))
+    if plan is not None and pays > 0:
+        return Build(plan)
+    return _wait_or_watch(known, bool(worth))
+
+
+def _step_or_watch(known: Knowledge, most_gain: float) -> Action:
+    return _wait_or_watch(known, most_gain > LEAST_GAIN)
+
+
+def _wait_or_watch(known: Knowledge, could_pay: bool) -> Action:
+    """Return a further step where the length of the training is not known, so that a trial may pay later; else nothing more is tried."""
+    if known.left is None and could_pay:
+        return TakeStep()
+    return Watch("what is left is too short for another plan" if could_pay else "no other plan promises to be faster")

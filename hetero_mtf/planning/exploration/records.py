@@ -1,0 +1,238 @@
+"""What a training under exploration knows, what it does next, and what came of it, as records."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.refinement.plan_run import TracedStep
+
+SETTLING = 1  # steps after a move that do not count
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A plan that training steps were taken under.
+
+    Parameters
+    ----------
+    plan : the plan.
+    predicted_s : seconds of a step that were predicted before the first.
+    step_s : seconds of the steps that count: none that a build, a trace or the settling after a move overlapped.
+    traces : steps that were traced.
+    """
+
+    plan: Plan
+    predicted_s: float
+    step_s: tuple[float, ...] = ()
+    traces: tuple[TracedStep, ...] = ()
+
+    @property
+    def median_s(self) -> float:
+        """Median seconds of a step; infinite before one counts."""
+        return statistics.median(self.step_s) if self.step_s else float("inf")
+
+
+class Candidate(NamedTuple):
+    """A plan that was not tried yet.
+
+    Parameters
+    ----------
+    plan : the plan.
+    predicted_s : seconds of a step, by what is known now.
+    """
+
+    plan: Plan
+    predicted_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Knowledge:
+    """What a training knows about its plans, and where it stands.
+
+    Parameters
+    ----------
+    trials : plans that were tried, at least the first one.
+    present : index of the trial whose plan is in force.
+    candidates : plans that could be tried, solved for with what `solved_trials` trials told; None before the first solution.
+    error : standard deviation of ln(measured / predicted) of a plan that was not tried.
+    solved_trials : number of trials when the candidates were solved for.
+    settling : steps under the present plan that do not count yet.
+    building : the plan that is being built; None where none is.
+    solving : whether candidates are being solved for.
+    built : a plan that was built and is not tried yet.
+    refused : `Plan.built_from` of plans that could not be built.
+    taken : steps so far.
+    left : steps to come; None where that is not known.
+    build_s : seconds that builds took, in their order; the first is that of the first plan.
+    delay_s : what builds and solutions in the background have made steps longer by, in all.
+    solve_s : seconds that the last solution took.
+    """
+
+    trials: tuple[Trial, ...]
+    present: int = 0
+    candidates: tuple[Candidate, ...] | None = None
+    error: float = 0.0
+    solved_trials: int = 0
+    settling: int = SETTLING
+    building: Plan | None = None
+    solving: bool = False
+    built: Plan | None = None
+    refused: frozenset[object] = frozenset()
+    taken: int = 0
+    left: int | None = None
+    build_s: tuple[float, ...] = ()
+    delay_s: float = 0.0
+    solve_s: float = 0.0
+
+    @property
+    def trial(self) -> Trial:
+        """The trial of the plan in force."""
+        return self.trials[self.present]
+
+    @property
+    def best(self) -> int:
+        """Index of the trial with the shortest median step."""
+        return min(range(len(self.trials)), key=lambda at: self.trials[at].median_s)
+
+    @property
+    def horizon(self) -> int:
+        """Steps that a gain is expected for: those to come; where that is not known as many as were taken."""
+        return self.taken if self.left is None else self.left
+
+    @property
+    def busy(self) -> bool:
+        """Whether something runs in the background, so that a step is no measurement."""
+        return self.solving or self.building is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class TakeStep:
+    """Take a training step under the plan in force."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TraceStep:
+    """Take a training step under the plan in force, and trace it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Solve:
+    """Correct the profile by the trials so far, and solve for candidates, in the background."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """Build a plan in the background.
+
+    Parameters
+    ----------
+    plan : the plan.
+    """
+
+    plan: Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class MoveTo:
+    """Go on under another plan that is built.
+
+    Parameters
+    ----------
+    plan : the plan.
+    """
+
+    plan: Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class Watch:
+    """Try nothing more; watch the steps for changes of devices."""
+
+    reason: str
+
+
+Action = TakeStep | TraceStep | Solve | Build | MoveTo | Watch
+
+
+def stepped(known: Knowledge, seconds: float, overlapped: bool) -> Knowledge:
+    """Return what is known after a step.
+
+    Parameters
+    ----------
+    seconds : what it took.
+    overlapped : whether something ran in the background meanwhile.
+    """
+    left = None if known.left is None else max(0, known.left - 1)
+    known = dataclasses.replace(known, taken=known.taken + 1, left=left)
+    if known.settling:
+        return dataclasses.replace(known, settling=known.settling - 1)
+    trial = known.trial
+    if overlapped:
+        usual_s = trial.median_s if trial.step_s else seconds
+        return dataclasses.replace(known, delay_s=known.delay_s + max(0.0, seconds - usual_s))
+    return _with_trial(known, dataclasses.replace(trial, step_s=(*trial.step_s, seconds)))
+
+
+def traced(known: Knowledge, trace: TracedStep) -> Knowledge:
+    """Return what is known after a traced step.
+
+    Parameters
+    ----------
+    trace : its trace.
+    """
+    left = None if known.left is None else max(0, known.left - 1)
+    known = dataclasses.replace(known, taken=known.taken + 1, left=left)
+    return _with_trial(known, dataclasses.replace(known.trial, traces=(*known.trial.traces, trace)))
+
+
+def solved(known: Knowledge, candidates: Sequence[Candidate], error: float, seconds: float) -> Knowledge:
+    """Return what is known after candidates were solved for.
+
+    Parameters
+    ----------
+    candidates, error : as of `Knowledge`.
+    seconds : what it took.
+    """
+    return dataclasses.replace(
+        known, candidates=tuple(candidates), error=error, solve_s=seconds, solving=False, solved_trials=len(known.trials)
+    )
+
+
+def was_built(known: Knowledge, seconds: float) -> Knowledge:
+    """Return what is known after the plan that was being built is.
+
+    Parameters
+    ----------
+    seconds : what building took.
+    """
+    return dataclasses.replace(known, built=known.building, building=None, build_s=(*known.build_s, seconds))
+
+
+def refused(known: Knowledge) -> Knowledge:
+    """Return what is known after the plan that was being built could not be."""
+    assert known.building is not None
+    return dataclasses.replace(known, building=None, refused=known.refused | {known.building.built_from})
+
+
+def moved(known: Knowledge, plan: Plan, predicted_s: float) -> Knowledge:
+    """Return what is known after a move.
+
+    Parameters
+    ----------
+    plan : the plan in force from now on.
+    predicted_s : seconds of a step that are predicted, of a plan that was not tried before.
+    """
+    tried = {trial.plan.built_from: at for at, trial in enumerate(known.trials)}
+    known = dataclasses.replace(known, settling=SETTLING, built=None)
+    if plan.built_from in tried:
+        return dataclasses.replace(known, present=tried[plan.built_from])
+    return dataclasses.replace(known, trials=(*known.trials, Trial(plan, predicted_s)), present=len(known.trials))
+
+
+def _with_trial(known: Knowledge, trial: Trial) -> Knowledge:
+    trials = (*known.trials[: known.present], trial, *known.trials[known.present + 1 :])
+    return dataclasses.replace(known, trials=trials)

@@ -1,0 +1,1 @@
+"""Training that tries plans as it goes: every measured step is a training step."""

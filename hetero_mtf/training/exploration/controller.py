@@ -1,0 +1,246 @@
+"""Controller: tries plans as training steps, stays with the fastest, and then watches for devices that change."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hetero_mtf.errors import HeteroError, WorkerError
+from hetero_mtf.planning.exploration.candidates import Candidates
+from hetero_mtf.planning.exploration.policy import next_action
+from hetero_mtf.planning.exploration.records import (
+    Build,
+    Knowledge,
+    MoveTo,
+    Solve,
+    TraceStep,
+    Trial,
+    Watch,
+    moved,
+    refused,
+    solved,
+    stepped,
+    traced,
+    was_built,
+)
+from hetero_mtf.planning.layout.arrangement import draws_at_random
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.program.engine import Engine, Finished
+from hetero_mtf.training.exploration.background import Background
+from hetero_mtf.training.plan_runner import traced_step
+from hetero_mtf.training.rebalancing.rebalancer import Rebalancer, can_rebalance
+from hetero_mtf.training.rebalancing.records import Decision, Move
+from hetero_mtf.training.rebalancing.step_call import StepCall
+from hetero_mtf.training.rebalancing.text import split_text
+from hetero_mtf.units import seconds_text
+
+
+class Controller:
+    """Takes the steps of a trainer, and says under which plan.
+
+    Parameters
+    ----------
+    profile : the rough profile of the network, cluster and batch size.
+    plan : the plan that training begins with.
+    clock : gives seconds.
+
+    Attributes
+    ----------
+    known : what the training knows.
+    steps_ahead : returns the steps of the run that are known to come; None where that is not known.
+    speaks : whether a line is written for each trial and move.
+    """
+
+    def __init__(self, profile: Profile, plan: Plan, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._candidates = Candidates(profile, functools.partial(_draws_alike, profile, plan))
+        self._clock, self._background = clock, Background(clock)
+        predicted_s = self._candidates.predicted_s(plan)
+        self.known = Knowledge((Trial(plan, predicted_s),))
+        together_s = 1 / sum(1 / seconds for seconds in self._candidates.costs.alone_s)
+        self._most_gain = max(0.0, 1 - together_s / predicted_s)
+        self._moves: list[Move] = []
+        self._engines: dict[object, Engine] = {}  # by `Plan.built_from`: that in force, and the one that was built or is gone back to
+        self._watching: Rebalancer | None = None
+        self._built_before_s = 0.0
+        self.steps_ahead: Callable[[], int | None] = lambda: None
+        self.speaks = True
+
+    @property
+    def moves(self) -> list[Move]:
+        """The moves so far."""
+        return [*self._moves, *(() if self._watching is None else self._watching.moves)]
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """What was decided when devices had changed."""
+        return [] if self._watching is None else self._watching.decisions
+
+    @property
+    def profile(self) -> Profile:
+        """The profile as training has corrected it."""
+        return self._candidates.costs.profile
+
+    def fits(self, plan: Plan) -> bool:
+        """Return whether training goes on to be watched under a plan that was given meanwhile.
+
+        Parameters
+        ----------
+        plan : one for the network and cluster.
+        """
+        return self._watching is not None and self._watching.fits(plan)
+
+    def note_build(self, seconds: float) -> None:
+        """Take note of what building took before the first step.
+
+        Parameters
+        ----------
+        seconds : its seconds.
+        """
+        self._built_before_s += seconds
+
+    def advance(self, trainer: Any, call: StepCall) -> Sequence[Finished]:
+        """Take a step of a trainer, under another plan where the policy says so, and return what it gives.
+
+        Parameters
+        ----------
+        trainer : the trainer; its engine is replaced at a move.
+        call : the step.
+
+        Raises
+        ------
+        HeteroError
+            As `Engine.advance`.
+        """
+        if self._watching is not None:
+            return self._watching.advance(trainer, call)
+        if call.batch.size != trainer._engine.plan.batch_size:
+            return call.advance(trainer._engine)
+        self._collect()
+        while True:
+            self.known = dataclasses.replace(self.known, left=self.steps_ahead())
+            action = next_action(self.known, self._most_gain)
+            if isinstance(action, Watch):
+                return self._watch(trainer, call, action.reason)
+            if isinstance(action, Solve):
+                self.known = dataclasses.replace(self.known, solving=True)
+                self._background.begin(functools.partial(self._candidates.solve, self.known.trials))
+            elif isinstance(action, Build):
+                self._begin_build(trainer, action.plan, call)
+            elif isinstance(action, MoveTo):
+                self._move(trainer, action.plan)
+            else:
+                return self._step(trainer, call, isinstance(action, TraceStep))
+
+    def close(self) -> None:
+        """End what runs in the background, and free what plans hold that are not in force."""
+        self._background.close()
+        finished = self._background.poll(wait=True)
+        if finished is not None and isinstance(finished.result, Engine):
+            finished.result.close()
+        for engine in self._engines.values():
+            engine.close()
+        self._engines.clear()
+
+    def _step(self, trainer: Any, call: StepCall, is_traced: bool) -> Sequence[Finished]:
+        start_s = self._clock()
+        if is_traced:
+            finished, trace = call.advance_traced(trainer._engine)
+            self.known = traced(self.known, traced_step(trace, trainer._cluster.devices))
+            return finished
+        finished = call.advance(trainer._engine)
+        seconds = self._clock() - start_s
+        if not self.known.build_s:
+            self.known = dataclasses.replace(self.known, build_s=(self._built_before_s + seconds,))
+        self.known = stepped(self.known, seconds, overlapped=self.known.busy)
+        return finished
+
+    def _collect(self) -> None:
+        """Take what work in the background has come to."""
+        finished = self._background.poll()
+        if finished is None:
+            return
+        if isinstance(finished.fault, WorkerError) or (finished.fault is not None and not isinstance(finished.fault, HeteroError)):
+            raise finished.fault
+        plan = self.known.building
+        if plan is None:
+            candidates, error = finished.result if finished.fault is None else ([], 1.0)
+            self.known = solved(self.known, candidates, error, finished.seconds)
+        elif finished.fault is not None:
+            self.known = refused(self.known)
+            warnings.warn(f"{split_text(plan)} is not tried, as it could not be built ({finished.fault})", stacklevel=6)
+        else:
+            self._engines[plan.built_from] = finished.result
+            self.known = was_built(self.known, finished.seconds)
+
+    def _begin_build(self, trainer: Any, plan: Plan, call: StepCall) -> None:
+        """Build a plan in the background, and take a step under it whose results count for nothing: the move writes all values anew."""
+        best_s = self.known.trials[self.known.best].median_s
+        predicted_s = self._predicted_s(plan)
+        self._say(f"{split_text(self.known.trial.plan)}, {seconds_text(best_s)} a step; trying {split_text(plan)}", predicted_s)
+        self.known = dataclasses.replace(self.known, building=plan)
+
+        def build() -> Engine:
+            engine: Engine = trainer._make_engine(plan, trainer._first_values(), trainer._seed)
+            try:
+                call.advance(engine)
+            except BaseException:
+                engine.close()
+                raise
+            return engine
+
+        self._background.begin(build)
+
+    def _move(self, trainer: Any, plan: Plan) -> None:
+        """Go on under a plan that is built, with all values as they are."""
+        start_s, before = self._clock(), trainer._engine
+        engine = self._engines.pop(plan.built_from)
+        engine.write(before.read())
+        trainer._engine = engine
+        trial, predicted_s = self.known.trial, self._predicted_s(plan)
+        step = self.known.taken
+        returns = any(each.plan.built_from == plan.built_from for each in self.known.trials)
+        reason = "it is faster" if returns else "it promises to be faster"
+        self.known = moved(self.known, plan, predicted_s)
+        self._engines[before.plan.built_from] = before
+        self._free()
+        taken_s = self._clock() - start_s
+        self._moves.append(Move(step, reason, before.plan, plan, trial.median_s, predicted_s, taken_s))
+        if returns:
+            self._say(f"back to {split_text(plan)} after {step} steps", self.known.trial.median_s, "")
+
+    def _free(self) -> None:
+        """Free what plans hold on the cluster that will not be gone back to: all but that in force and the best one."""
+        kept = {self.known.trial.plan.built_from, self.known.trials[self.known.best].plan.built_from}
+        for key in [key for key in self._engines if key not in kept]:
+            self._engines.pop(key).close()
+
+    def _watch(self, trainer: Any, call: StepCall, reason: str) -> Sequence[Finished]:
+        """Try nothing more: watch the steps from now on."""
+        plan = self.known.trial.plan
+        self._say(f"stays with {split_text(plan)}, as {reason}", self.known.trial.median_s, "")
+        self.close()
+        if can_rebalance(plan, self.profile):
+            self._watching = Rebalancer(self.profile)
+            self._watching.steps_ahead, self._watching.speaks = (lambda: self.steps_ahead()), self.speaks
+            return self._watching.advance(trainer, call)
+        trainer.rebalancer = None
+        return call.advance(trainer._engine)
+
+    def _predicted_s(self, plan: Plan) -> float:
+        found = [each for each in self.known.candidates or () if each.plan.built_from == plan.built_from]
+        return found[0].predicted_s if found else self._candidates.predicted_s(plan)
+
+    def _say(self, text: str, step_s: float, verb: str = " predicted") -> None:
+        if self.speaks:
+            print(f"hetero_mtf: {text} ({seconds_text(step_s)}{verb} a step)", file=sys.stderr)
+
+
+def _draws_alike(profile: Profile, first: Plan, plan: Plan) -> bool:
+    """Return whether a plan has the random draws of the first one: in a network that draws none, or with as many microbatches."""
+    return plan.microbatches == first.microbatches or not any(map(draws_at_random, profile.graph.layers))

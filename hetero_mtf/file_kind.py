@@ -24,6 +24,7 @@ HEAD_BYTES = 2**16  # by which a file is known
 _DOCUMENTS = {
     "plan": "a plan of hetero-mtf plan",
     "profile": PROFILE,
+    "plan_history": "the plans of a training",
     "measured": "the measured times of hetero-mtf train",
     "data": "the description of the volumes beside a checkpoint",
     "split": "a split of hetero-mtf train --split",

@@ -15,6 +15,7 @@ from hetero_mtf.errors import DataError, PlanError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import leaves_of
 from hetero_mtf.keras_reading.private_names import compiled_with
+from hetero_mtf.planning.exploration.plan_history import PlanHistory, PlanSpan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.loop import Refinement
@@ -23,8 +24,10 @@ from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.stale.engine import engine_of
 from hetero_mtf.training.exploration.controller import Controller
+from hetero_mtf.training.exploration.measure_option import FIRST
+from hetero_mtf.training.exploration.replay import Replay
 from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
-from hetero_mtf.training.plan_choice import FIRST, Task, choose_plan
+from hetero_mtf.training.plan_choice import Choice, Task, choose_plan
 from hetero_mtf.training.rebalancing.rebalancer import Rebalancer, can_rebalance
 from hetero_mtf.training.rebalancing.records import Move
 
@@ -122,8 +125,8 @@ class PlannedOnUse:
     _task: Callable[[int], Task]
     _refine_s: float
     _rebalance: bool | None = None
-    _measure: str = FIRST
-    rebalancer: Rebalancer | Controller | None = None
+    _measure: str | PlanHistory = FIRST
+    rebalancer: Rebalancer | Controller | Replay | None = None
     refinement: Refinement | None = None
 
     @property
@@ -161,15 +164,20 @@ class PlannedOnUse:
         if self._held is None:
             choice = choose_plan(self._task(batch_size), self._refine_s, verbose, self._measure)
             self.refinement = choice.refinement
-            self._begin(choice.plan, choice.profile, choice.explores)
+            self._begin_with(choice)
         return self.plan
 
-    def _begin(self, plan: Plan, profile: Profile | None, explores: bool = False) -> None:
-        """Begin with a plan; try others as training steps, or watch its steps where there is a profile to rebalance it by."""
+    def _begin_with(self, choice: Choice) -> None:
+        """Begin with a plan that was chosen; try others as training steps, or go through those of an earlier training."""
+        self._begin(choice.plan, choice.profile)
+        if choice.repeats is not None:
+            self.rebalancer = Replay(choice.repeats)
+        elif choice.explores and choice.profile is not None:
+            self.rebalancer = Controller(choice.profile, choice.plan)
+
+    def _begin(self, plan: Plan, profile: Profile | None) -> None:
+        """Begin with a plan, and watch its steps where there is a profile to rebalance it by."""
         self._engine = self._make_engine(plan, self._first_values(), self._seed)
-        if explores and profile is not None:
-            self.rebalancer = Controller(profile, plan)
-            return
         watched = profile is not None and self._rebalance is not False and can_rebalance(plan, profile)
         self.rebalancer = Rebalancer(profile) if watched and profile is not None else None
 
@@ -182,6 +190,19 @@ class PlannedOnUse:
     def moves(self) -> tuple[Move, ...]:
         """The moves to other plans while training, as devices had changed."""
         return () if self.rebalancer is None else tuple(self.rebalancer.moves)
+
+    @property
+    def plan_history(self) -> PlanHistory:
+        """The plans so far, each with the step that it began at: what `measure` takes to repeat them.
+
+        Raises
+        ------
+        PlanError
+            If there is no plan yet.
+        """
+        moves = self.moves
+        first = moves[0].before if moves else self.plan
+        return PlanHistory((PlanSpan(0, first), *(PlanSpan(move.step, move.after) for move in moves)))
 
     def _first_values(self) -> dict[str, np.ndarray]:
         return with_initial_slots(self._graph, self._rule, {**read_weights(self._function, self._graph), **self._first_slots})

@@ -17,9 +17,10 @@ import keras
 
 from hetero_mtf.calibration.calibrate import calibrate, rough_calibration, versions
 from hetero_mtf.devices import environment
-from hetero_mtf.errors import HeteroError
+from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
@@ -27,13 +28,12 @@ from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.losses import read_loss
 from hetero_mtf.program.optimizer_reading import keras_optimizer
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
+from hetero_mtf.training.exploration.measure_option import FIRST, NEVER, STEPS
 from hetero_mtf.training.refine import refine
 from hetero_mtf.units import seconds_text
 
 CACHE = "HETERO_MTF_CACHE"
 """Environment variable of the folder in which profiles and plans are kept."""
-FIRST, STEPS = MEASURES = ("first", "steps")
-"""When plans are measured: before the training, or by its steps."""
 _WITHOUT_COST = frozenset({"learning_rate", "name"})
 _Document = TypeVar("_Document", Profile, Plan)
 
@@ -67,12 +67,14 @@ class Choice:
     refinement : by which it was chosen; None where there is nothing to choose from, or it was chosen before.
     profile : the refined profile; None where there is nothing to choose from.
     explores : whether the profile is rough and the plan only the first one, so that training steps try others.
+    repeats : the plans of an earlier training, which are gone through again; None elsewhere.
     """
 
     plan: Plan
     refinement: Refinement | None = None
     profile: Profile | None = None
     explores: bool = False
+    repeats: PlanHistory | None = None
 
 
 def cache_folder() -> pathlib.Path:
@@ -82,7 +84,7 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(own) if own else environment.user_caches(variables) or pathlib.Path.home() / ".cache" / "hetero_mtf"
 
 
-def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measure: str = FIRST) -> Choice:
+def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measure: str | PlanHistory = FIRST) -> Choice:
     """Return the plan with the best measured step for a network on a cluster, and say in one line what it is.
 
     On the first use of a network, devices, batch size and optimizer they are measured (about 45 s, or longer for many distinct layers),
@@ -94,13 +96,17 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
     task : what is to be trained.
     refine_s : seconds after which no further plan is tried.
     verbose : 0 for no progress and no line.
-    measure : one of `MEASURES`.
+    measure : as `read_measure` returns it.
 
     Raises
     ------
     HeteroError
         If something asked for is not supported, or a worker dies.
+    PlanError
+        If there is no plan, and none may be measured.
     """
+    if isinstance(measure, PlanHistory):
+        return _repeated(task, measure, verbose)
     if len(task.cluster.devices) == 1:
         return Choice(Plan.single(task.graph, 0, task.cluster, task.batch_size))
     folder = cache_folder()
@@ -113,6 +119,8 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
             say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
             return Choice(plan, profile=earlier)
         profile = earlier
+    elif measure == NEVER:
+        raise PlanError("there is no plan for this network, and none is measured", "give plan=..., or leave measure out")
     elif measure == STEPS:
         return _first_plan(task, verbose)
     else:
@@ -122,6 +130,18 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
     where = _keep(refinement, profile_file, plan_file)
     say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
     return Choice(refinement.plan, refinement, refinement.profile)
+
+
+def _repeated(task: Task, history: PlanHistory, verbose: str | int) -> Choice:
+    """Return the first plan of an earlier training of this network on this cluster."""
+    for span in history.spans:
+        check_plan(span.plan, task.graph)
+        check_cluster(span.plan, task.cluster)
+    if history.spans[0].plan.batch_size != task.batch_size:
+        sizes = f"the plans to repeat are for batches of {history.spans[0].plan.batch_size} samples, and these have {task.batch_size}"
+        raise PlanError(sizes, "train with the same batch size")
+    say(f"training repeats {len(history.spans)} plans, the first {_text(history.spans[0].plan)}", verbose)
+    return Choice(history.spans[0].plan, repeats=history)
 
 
 def _first_plan(task: Task, verbose: str | int) -> Choice:

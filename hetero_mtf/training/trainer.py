@@ -22,6 +22,7 @@ from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches
 from hetero_mtf.training.copying import clone
+from hetero_mtf.training.exploration.measure_option import FIRST, read_measure
 from hetero_mtf.training.first_use import settings_of
 from hetero_mtf.training.keras_side import KerasSide, Settings, copied, first_loss_scale, trained_state, write_weights
 from hetero_mtf.training.loops.callback_hooks import listed
@@ -29,7 +30,7 @@ from hetero_mtf.training.loops.given import Given, testing_data, training_data
 from hetero_mtf.training.loops.trainer_loops import Fit, TrainerLoops, shown_verbosity
 from hetero_mtf.training.loops.validation import check_fit, check_validation, split_off
 from hetero_mtf.training.on_batch import OnBatch
-from hetero_mtf.training.plan_choice import FIRST, Task
+from hetero_mtf.training.plan_choice import Task
 from hetero_mtf.training.rebalancing.rebalancer import check_request
 from hetero_mtf.training.refine import refine
 
@@ -88,7 +89,7 @@ class Trainer(OnBatch):
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
         rebalance: bool | None = None,
-        measure: str = FIRST,
+        measure: Any = FIRST,
     ) -> None:
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
         self._model, self._function = model, self._read_from(model)
@@ -110,7 +111,7 @@ class Trainer(OnBatch):
         self._seed = batches.checked_seed(seed)
         self._position: Mapping[str, Any] | None = None
         settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
-        self._refine_s, self._rebalance, self._measure = refine_s, rebalance, measure
+        self._refine_s, self._rebalance, self._measure = refine_s, rebalance, read_measure(measure)
         self._task = lambda batch_size: Task(self._function, self._graph, self._cluster, batch_size, settings)
         if plan is None and profile is not None:
             self.refinement = refine(None, profile, self._function, self._cluster, **settings, time_limit_s=refine_s)

@@ -16,7 +16,7 @@ from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.distribution import Distribution
 from hetero_mtf.training.distribution.own_step.step import has_own_step
 from hetero_mtf.training.distribution.shared_cluster import cluster_of
-from hetero_mtf.training.plan_choice import FIRST
+from hetero_mtf.training.exploration.measure_option import FIRST, read_measure
 
 _LOOPS = (
     *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
@@ -26,7 +26,7 @@ _LOOPS = (
 
 
 def distribute(
-    model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S, measure: str = FIRST
+    model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S, measure: Any = FIRST
 ) -> Any:
     """Return the same Keras model, whose `fit`, `evaluate`, `predict` and their forms for one batch run on a cluster from now on.
 
@@ -72,7 +72,7 @@ def distribute(
             layer_graph(read)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()
-    Distribution(model, cluster, plan, seed, refine_s, measure).bind()
+    Distribution(model, cluster, plan, seed, refine_s, read_measure(measure)).bind()
     return model
 
 

@@ -15,6 +15,7 @@ from hetero_mtf.data.checked_batch import Batch, check_batch
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.keras_reading.private_names import build_with, compile_loss, compile_metrics
+from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
 from hetero_mtf.training.distribution.client_layers import divided
@@ -48,7 +49,7 @@ class Distribution(KerasLoops):
     cluster : the cluster.
     """
 
-    def __init__(self, model: Any, cluster: Any, plan: Plan | None, seed: int, refine_s: float, measure: str) -> None:
+    def __init__(self, model: Any, cluster: Any, plan: Plan | None, seed: int, refine_s: float, measure: str | PlanHistory) -> None:
         super().__init__(model)
         self.cluster = cluster
         self._plan, self._seed, self._refine_s, self._measure = plan, seed, refine_s, measure

@@ -67,6 +67,7 @@ class Controller:
         self._moves: list[Move] = []
         self._engines: dict[object, Engine] = {}  # by `Plan.built_from`: that in force, and the one that was built or is gone back to
         self._watching: Rebalancer | None = None
+        self._has_ended = False  # nothing more is tried
         self._built_before_s = 0.0
         self.steps_ahead: Callable[[], int | None] = lambda: None
         self.speaks = True
@@ -119,7 +120,7 @@ class Controller:
         """
         if self._watching is not None:
             return self._watching.advance(trainer, call)
-        if call.batch.size != trainer._engine.plan.batch_size:
+        if self._has_ended or call.batch.size != trainer._engine.plan.batch_size:
             return call.advance(trainer._engine)
         self._collect()
         while True:
@@ -133,7 +134,7 @@ class Controller:
             elif isinstance(action, Build):
                 self._begin_build(trainer, action.plan, call)
             elif isinstance(action, MoveTo):
-                self._move(trainer, action.plan)
+                self._move(trainer, action.plan, call.step)
             else:
                 return self._step(trainer, call, isinstance(action, TraceStep))
 
@@ -196,14 +197,13 @@ class Controller:
 
         self._background.begin(build)
 
-    def _move(self, trainer: Any, plan: Plan) -> None:
+    def _move(self, trainer: Any, plan: Plan, step: int) -> None:
         """Go on under a plan that is built, with all values as they are."""
         start_s, before = self._clock(), trainer._engine
         engine = self._engines.pop(plan.built_from)
         engine.write(before.read())
         trainer._engine = engine
         trial, predicted_s = self.known.trial, self._predicted_s(plan)
-        step = self.known.taken
         returns = any(each.plan.built_from == plan.built_from for each in self.known.trials)
         reason = "it is faster" if returns else "it promises to be faster"
         self.known = moved(self.known, plan, predicted_s)
@@ -225,11 +225,11 @@ class Controller:
         plan = self.known.trial.plan
         self._say(f"stays with {split_text(plan)}, as {reason}", self.known.trial.median_s, "")
         self.close()
+        self._has_ended = True
         if can_rebalance(plan, self.profile):
             self._watching = Rebalancer(self.profile)
             self._watching.steps_ahead, self._watching.speaks = (lambda: self.steps_ahead()), self.speaks
             return self._watching.advance(trainer, call)
-        trainer.rebalancer = None
         return call.advance(trainer._engine)
 
     def _predicted_s(self, plan: Plan) -> float:

@@ -1,0 +1,96 @@
+"""PlanHistory: which plans a training was taken under, from which step on, so that it can be repeated bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from hetero_mtf.errors import PlanError
+from hetero_mtf.json_file import read_json, write_json
+from hetero_mtf.planning.plan.plan import Plan
+
+KIND, VERSION = "plan_history", 1
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanSpan:
+    """A plan in force.
+
+    Parameters
+    ----------
+    step : number of steps taken before its first one.
+    plan : the plan.
+    """
+
+    step: int
+    plan: Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanHistory:
+    """The plans of a training.
+
+    Parameters
+    ----------
+    spans : in the order of their steps, at least one.
+
+    Raises
+    ------
+    PlanError
+        If there is none, or their steps do not increase.
+    """
+
+    spans: tuple[PlanSpan, ...]
+
+    def __post_init__(self) -> None:
+        steps = [span.step for span in self.spans]
+        if not steps or steps[0] < 0 or any(after <= before for before, after in zip(steps, steps[1:])):
+            raise PlanError(f"the plans of a training begin at the steps {steps}", "record it again: steps increase, from 0 or more")
+
+    def at(self, step: int) -> Plan:
+        """Return the plan in force at a step; before the first span that of the first.
+
+        Parameters
+        ----------
+        step : number of steps taken.
+        """
+        return next((span.plan for span in reversed(self.spans) if span.step <= step), self.spans[0].plan)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plans to a JSON file; an existing file is replaced at once.
+
+        Parameters
+        ----------
+        path : path of the file to write or replace.
+        """
+        spans = [{"step": span.step, "plan": span.plan.to_json()} for span in self.spans]
+        write_json(path, {"kind": KIND, "version": VERSION, "spans": spans})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PlanHistory:
+        """Return the plans in a file written by `save`.
+
+        Parameters
+        ----------
+        path : path of the file.
+
+        Raises
+        ------
+        HeteroError
+            If the file cannot be read, is of another kind, or has faults.
+        """
+        source = os.fspath(path)
+        document = read_json(path, kind=KIND, version=VERSION)
+        spans = document.get("spans")
+        if not isinstance(spans, list) or set(document) - {"kind", "version", "spans"}:
+            raise PlanError(f"{source} has no list of spans", "record the training again")
+        return cls(tuple(_span(entry, f"{source}: spans[{at}]") for at, entry in enumerate(spans)))
+
+
+def _span(entry: Any, source: str) -> PlanSpan:
+    if not isinstance(entry, dict) or set(entry) != {"step", "plan"} or not isinstance(entry["plan"], dict):
+        raise PlanError(f"{source} is no plan with the step that it begins at", "record the training again")
+    if isinstance(entry["step"], bool) or not isinstance(entry["step"], int):
+        raise PlanError(f"{source}.step is {entry['step']!r}, must be a whole number", "record the training again")
+    return PlanSpan(entry["step"], Plan.from_json(entry["plan"], f"{source}.plan"))

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from hetero_mtf.data.checked_batch import Batch, check_batch
-from hetero_mtf.errors import HeteroError
+from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.keras_reading.private_names import build_with, compile_loss, compile_metrics
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
@@ -29,6 +29,7 @@ from hetero_mtf.training.loops.keras_loops import FUNCTIONS, KerasLoops
 from hetero_mtf.training.loops.model_metrics import ModelMetrics, symbolic_batch
 from hetero_mtf.training.loops.own_weights import OwnWeights
 from hetero_mtf.training.plan_choice import say
+from hetero_mtf.training.rebalancing.records import Move
 
 
 class Distribution(KerasLoops):
@@ -71,6 +72,24 @@ class Distribution(KerasLoops):
     def plan(self) -> Plan | None:
         """The plan in force; None before the first batch."""
         return self._plan if self._trainer is None or self._trainer._held is None else self._trainer.plan
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The moves to other plans so far."""
+        return () if self._trainer is None else self._trainer.moves
+
+    @property
+    def plan_history(self) -> PlanHistory:
+        """The plans so far, each with the step that it began at: what `measure` takes to repeat them.
+
+        Raises
+        ------
+        PlanError
+            If there is no plan yet.
+        """
+        if self._trainer is None:
+            raise PlanError("there is no plan yet, it is made with the first batch", "call fit first")
+        return self._trainer.plan_history
 
     def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
         """Return {layer name: {variable name: [(device name, slice shape), ...]}} of the graph that runs, {} before the first batch."""

@@ -1,6 +1,7 @@
-"""The supervisor: a small process between a program and its emulated workers, which limits them and ends them.
+"""The supervisor: a process between a program and its emulated workers, which limits them and ends them.
 
-It starts the workers, limits each to its share of a core, reports to its owner when one is ready or has ended, and executes
+It loads TensorFlow once and forks the workers, so that several of them are ready as soon as one is, and share the memory of what is loaded;
+it takes no part of TensorFlow in use itself. It starts the workers, limits each to its share of a core, reports to its owner when one is ready or has ended, and executes
 the owner's orders. Orders and reports are lines of JSON on its standard input and output.
 
 Which process ends which:
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import selectors
@@ -28,16 +30,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import IO, Any
 
 from hetero_mtf.devices.host import available_cores
 from hetero_mtf.runtime import firewall
+from hetero_mtf.runtime.forked_process import ForkedProcess
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.duty_cycle import DutyCycle
 from hetero_mtf.runtime.limits.threads import LOOK_S, SortedThreads
 from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import split_address
+from hetero_mtf.runtime.worker import main as run_worker
 
 TAIL_BYTES = 4000
 _CHECK_S = 0.5
@@ -51,16 +55,16 @@ class Worker:
     order : order of the worker process: hosts, task, core.
     share : share of a core it gets once it is ready.
     limit : what the share limits, one of `LIMITS`.
+    loaded : file descriptors that belong to what is loaded.
     """
 
-    def __init__(self, order: dict[str, Any], share: float, limit: str) -> None:
+    def __init__(self, order: dict[str, Any], share: float, limit: str, loaded: Set[int]) -> None:
         self.index: int = order["task"]
         self.share = share
         self._core: int = order["core"]
         self._threaded = limit == "compute"
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
-        command = [sys.executable, "-m", "hetero_mtf.runtime.worker", json.dumps({**order, "supervisor": os.getpid()})]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
+        self.process = ForkedProcess(functools.partial(run_worker, {**order, "supervisor": os.getpid()}), self.log, loaded)
         self.ready = False
         self.group: cgroup.CpuGroup | None = None
         self.cycle: DutyCycle | None = None
@@ -114,9 +118,10 @@ class Supervisor:
     ----------
     order : the owner's first line: owner (process id), method ("cgroup", "duty_cycle" or None for the better one that
         works), limit (one of `LIMITS`) and workers, each with order and share.
+    loaded : file descriptors that belong to what is loaded.
     """
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], loaded: Set[int] = frozenset()) -> None:
         self._owner: int = order["owner"]
         self._selector = selectors.DefaultSelector()
         self._buffer = b""
@@ -126,7 +131,7 @@ class Supervisor:
         self._may_fall_back = order["method"] is None and limit == "process"
         self._parent = _group_parent(order["method"], limit == "compute")
         self._closed_ports, self._open_reason = _close_ports(order["workers"])
-        self._workers = [Worker(entry["order"], entry["share"], limit) for entry in order["workers"]]
+        self._workers = [Worker(entry["order"], entry["share"], limit, loaded) for entry in order["workers"]]
 
     def run(self) -> None:
         """Supervise until the owner orders the end or has ended; then end every worker."""
@@ -138,9 +143,9 @@ class Supervisor:
             while not self._ending:
                 self._wait()
                 now_s = time.monotonic()
-                for worker in self._workers:
-                    worker.apply_cycle(now_s)
-                    worker.sort_threads(now_s)
+                for each in self._workers:
+                    each.apply_cycle(now_s)
+                    each.sort_threads(now_s)
         finally:
             self._end()
 
@@ -153,8 +158,8 @@ class Supervisor:
         self._selector.register(wake, selectors.EVENT_READ)
         os.set_blocking(0, False)
         self._selector.register(0, selectors.EVENT_READ)
-        for worker in self._workers:
-            self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+        for each in self._workers:
+            self._selector.register(each.process.stdout, selectors.EVENT_READ, each)  # type: ignore[arg-type]
         if self._closed_ports is not None and self._closed_ports.line is not None:
             self._selector.register(self._closed_ports.line, selectors.EVENT_READ, self._closed_ports)
 
@@ -223,18 +228,18 @@ class Supervisor:
             self._ending = True
 
     def _end(self) -> None:
-        for worker in self._workers:
+        for each in self._workers:
             with contextlib.suppress(ProcessLookupError):
-                worker.process.terminate()
-                worker.process.send_signal(signal.SIGCONT)
+                each.process.terminate()
+                each.process.send_signal(signal.SIGCONT)
         end_s = time.monotonic() + 1.0
-        for worker in self._workers:
+        for each in self._workers:
             try:
-                worker.process.wait(max(0.0, end_s - time.monotonic()))
+                each.process.wait(max(0.0, end_s - time.monotonic()))
             except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
-            worker.close()
+                each.process.kill()
+                each.process.wait()
+            each.close()
         if self._closed_ports is not None:
             self._closed_ports.remove()
 
@@ -283,6 +288,21 @@ def _first_line() -> dict[str, Any]:
     return order
 
 
+def _load_tensorflow() -> set[int]:
+    """Load TensorFlow, for the processes that are forked, and return the file descriptors that are open then, the standard ones apart.
+
+    What it prints goes to the log: standard output is for reports.
+    """
+    reports = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        import tensorflow  # noqa: F401
+    finally:
+        os.dup2(reports, 1)
+        os.close(reports)
+    return {int(name) for name in os.listdir("/dev/fd") if int(name) > 2}
+
+
 def main() -> None:
     """Run the supervisor on the order in the first line of standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -291,7 +311,10 @@ def main() -> None:
     signal.signal(signal.SIGCONT, lambda number, frame: None)
     if not tie_to_parent(order["owner"], signal.SIGCONT):  # which also continues a stopped supervisor
         return
-    supervisor = Supervisor(order)
+    loaded = _load_tensorflow()
+    if os.getppid() != order["owner"]:  # it ended meanwhile
+        return
+    supervisor = Supervisor(order, loaded)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     supervisor.run()
 

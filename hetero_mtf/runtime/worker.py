@@ -8,12 +8,12 @@ its port is open: run it in trusted networks only, and end it when it is not nee
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.errors import ClusterError
@@ -105,21 +105,20 @@ def _announce(line: int) -> None:
     os.write(line, b"ready\n")
 
 
-def main(text: str) -> int:
+def main(order: Mapping[str, Any]) -> int:
     """Run an emulated worker as its supervisor ordered, and return the exit code.
 
     Parameters
     ----------
-    text : JSON with the supervisor's process id, hosts, task and core.
+    order : the supervisor's process id, hosts, task and core.
     """
-    order = json.loads(text)
     if not tie_to_parent(order["supervisor"], signal.SIGKILL):
         return 0
     os.sched_setaffinity(0, {order["core"]})
     line = os.dup(1)
     os.dup2(2, 1)
     try:
-        check_port(split_address(order["hosts"][order["task"]])[1])  # before TensorFlow is loaded, which takes some seconds
+        check_port(split_address(order["hosts"][order["task"]])[1])
         registered = register()
         serve(order["hosts"], order["task"], threads=1, ready=lambda: _announce(line), leased=False)
         del registered
@@ -128,6 +127,3 @@ def main(text: str) -> int:
         return PORT_TAKEN
     return 0
 
-
-if __name__ == "__main__":
-    os._exit(main(sys.argv[1]))

@@ -180,15 +180,22 @@ def alive(process):
 
 def workers_of(process):
     """Return the ids of the emulated workers below a process."""
-    named = []
-    for child in descendants(process):
-        try:
-            command = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"hetero_mtf.runtime.worker" in command:
-            named.append(child)
-    return sorted(named)
+    return sorted(child for child in descendants(process) if _is_supervisor(child) and _is_supervisor(_parent(child)))
+
+
+def _is_supervisor(process):
+    """Return whether a process has the command of a supervisor, as the workers that it forks have too."""
+    try:
+        return b"hetero_mtf.runtime.supervisor" in pathlib.Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _parent(process):
+    try:
+        return int(pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def until(condition, limit_s=150.0):

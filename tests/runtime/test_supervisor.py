@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -17,6 +18,16 @@ def order():
         "limit": "process",
         "workers": [{"order": {"hosts": hosts, "task": 0, "core": min(os.sched_getaffinity(0))}, "share": 0.5}],
     }
+
+
+@pytest.fixture(autouse=True)
+def _sleeping(monkeypatch):
+    """Workers that do nothing: this process, unlike a supervisor, has threads of TensorFlow at work, with which none may be forked."""
+
+    def sleeping(work, log, loaded):
+        return subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+
+    monkeypatch.setattr(supervisor, "ForkedProcess", sleeping)
 
 
 @pytest.fixture

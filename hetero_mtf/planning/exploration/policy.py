@@ -36,6 +36,11 @@ def next_action(known: Knowledge, most_gain: float) -> Action:
     ----------
     known : what the training knows.
     most_gain : part of the first plan's step that the best plan could save: what all devices together are faster.
+
+    Notes
+    -----
+    A plan gets two steps that count; if both are longer than the best plan's, training goes back. Else it gets five, and where what is
+    left could pay for another trial two traces, by which the profile is corrected and candidates are solved for again.
     """
     trial, best = known.trial, known.trials[known.best]
     if known.settling or len(trial.step_s) < FIRST_STEPS:
@@ -44,13 +49,15 @@ def next_action(known: Knowledge, most_gain: float) -> Action:
         return MoveTo(best.plan)
     if known.built is not None:
         return MoveTo(known.built)
-    if known.busy:
+    if known.busy or len(trial.step_s) < STEPS:
         return TakeStep()
-    if not trial.traces or (len(trial.traces) < TRACES and known.horizon > STEPS):
-        return TraceStep() if known.horizon > TRACES and known.candidates != () else _step_or_watch(known, most_gain)
-    if len(trial.step_s) < STEPS:
-        return TakeStep()
-    return _next_trial(known, most_gain)
+    if not _may_pay(known, most_gain):
+        return _wait_or_watch(known, most_gain > LEAST_GAIN)
+    if len(trial.traces) < TRACES:
+        return TraceStep()
+    if known.candidates is None or known.solved_trials < len(known.trials):
+        return Solve()
+    return _next_trial(known)
 
 
 def expected_gain_s(best_s: float, predicted_s: float, error: float) -> float:
@@ -89,29 +96,26 @@ def _build_cost_s(known: Knowledge) -> float:
     return build_s * (min(1.0, known.delay_s / background_s) if later and background_s else IN_BACKGROUND)
 
 
-def _next_trial(known: Knowledge, most_gain: float) -> Action:
-    """Return the trial that is expected to gain most, if it pays, after candidates were solved for with all trials."""
+def _may_pay(known: Knowledge, most_gain: float) -> bool:
+    """Return whether what is left is long enough for a trial of the best plan that there could be."""
     best_s = known.trials[known.best].median_s
-    if known.candidates is None or known.solved_trials < len(known.trials):
-        if most_gain * best_s * known.horizon <= MARGIN * (_build_cost_s(known) + known.solve_s):
-            return _step_or_watch(known, most_gain)
-        return Solve()
+    gain_s = best_s - known.trials[0].median_s * (1 - most_gain)
+    return gain_s > LEAST_GAIN * best_s and gain_s * known.horizon > MARGIN * (_build_cost_s(known) + known.solve_s)
+
+
+def _next_trial(known: Knowledge) -> Action:
+    """Return the trial that is expected to gain most, if it pays."""
+    best_s = known.trials[known.best].median_s
     tried = {trial.plan.built_from for trial in known.trials} | known.refused
-    worth = [
-        (gain_s * known.horizon - MARGIN * trial_cost_s(known, each), gain_s, each.plan)
-        for each in known.candidates
+    gains = [
+        (gain_s * known.horizon - MARGIN * trial_cost_s(known, each), each.plan)
+        for each in known.candidates or ()
         if each.plan.built_from not in tried
         for gain_s in (expected_gain_s(best_s, each.predicted_s, known.error),)
         if gain_s > LEAST_GAIN * best_s
     ]
-    pays, _, plan = max(worth, key=lambda entry: entry[0], default=(0.0, 0.0, None))
-    if plan is not None and pays > 0:
-        return Build(plan)
-    return _wait_or_watch(known, bool(worth))
-
-
-def _step_or_watch(known: Knowledge, most_gain: float) -> Action:
-    return _wait_or_watch(known, most_gain > LEAST_GAIN)
+    pays_s, plan = max(gains, key=lambda entry: entry[0], default=(0.0, None))
+    return Build(plan) if plan is not None and pays_s > 0 else _wait_or_watch(known, bool(gains))
 
 
 def _wait_or_watch(known: Knowledge, could_pay: bool) -> Action:

@@ -172,8 +172,8 @@ class PlannedOnUse:
         self._begin(choice.plan, choice.profile)
         if choice.repeats is not None:
             self.rebalancer = Replay(choice.repeats)
-        elif choice.explores and choice.profile is not None:
-            self.rebalancer = Controller(choice.profile, choice.plan)
+        elif choice.explored is not None and choice.profile is not None:
+            self.rebalancer = Controller(choice.profile, choice.plan, choice.explored)
 
     def _begin(self, plan: Plan, profile: Profile | None) -> None:
         """Begin with a plan, and watch its steps where there is a profile to rebalance it by."""

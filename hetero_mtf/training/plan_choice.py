@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
 import inspect
 import json
+import math
 import pathlib
 import sys
 import warnings
@@ -20,7 +22,9 @@ from hetero_mtf.devices import environment
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.exploration.candidates import ROUGH_ERROR
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
+from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
@@ -66,14 +70,15 @@ class Choice:
     plan : the plan.
     refinement : by which it was chosen; None where there is nothing to choose from, or it was chosen before.
     profile : the refined profile; None where there is nothing to choose from.
-    explores : whether the profile is rough and the plan only the first one, so that training steps try others.
+    explored : called when training steps have tried other plans, with the best one, the profile as corrected and whether no other plan
+        promised to be faster; None where they try none.
     repeats : the plans of an earlier training, which are gone through again; None elsewhere.
     """
 
     plan: Plan
     refinement: Refinement | None = None
     profile: Profile | None = None
-    explores: bool = False
+    explored: Callable[[Plan, Profile, bool], None] | None = None
     repeats: PlanHistory | None = None
 
 
@@ -122,7 +127,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
     elif measure == NEVER:
         raise PlanError("there is no plan for this network, and none is measured", "give plan=..., or leave measure out")
     elif measure == STEPS:
-        return _first_plan(task, verbose)
+        return _first_plan(task, folder, name, verbose)
     else:
         optimizer = task.settings["optimizer"]
         profile = calibrate(task.cluster, task.model, task.batch_size, optimizer=optimizer, earlier=earlier, verbose=verbose)
@@ -144,12 +149,45 @@ def _repeated(task: Task, history: PlanHistory, verbose: str | int) -> Choice:
     return Choice(history.spans[0].plan, repeats=history)
 
 
-def _first_plan(task: Task, verbose: str | int) -> Choice:
-    """Return the fastest device alone, by a rough profile, to begin with."""
-    profile = rough_calibration(task.cluster, task.graph, task.batch_size, task.settings["optimizer"])
-    plan = make_plan(profile, strategy="single")
-    say(f"training begins with {_text(plan)}; its steps try other plans", verbose)
-    return Choice(plan, profile=profile, explores=True)
+def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int) -> Choice:
+    """Return the plan to begin with where training steps try others: that of an earlier training, or the best by a rough profile.
+
+    The profile that steps have corrected is kept apart from calibrated ones, and the plan once no other one promised to be faster.
+    """
+    profile_file, plan_file = folder / f"{name}.steps-profile.json", folder / f"{name}.steps-plan.json"
+    profile = _kept_profile(profile_file, task, verbose)
+    if profile is None or outdated(profile, datetime.datetime.now(datetime.timezone.utc), versions()):
+        profile = rough_calibration(task.cluster, task.graph, task.batch_size, task.settings["optimizer"])
+        plan = _clear_plan(profile)
+        say(f"training begins with {_text(plan)}; its steps try other plans", verbose)
+    elif (kept := _kept_plan(plan_file, task, verbose)) is not None:
+        say(f"{_text(kept)}; tried {profile.corrections.corrected_at[:10]}, kept in {folder}", verbose)
+        return Choice(kept, profile=profile)
+    else:
+        plan = _clear_plan(profile)
+        say(f"training goes on trying plans, first {_text(plan)}; profile of {profile.measured_at[:10]} kept in {folder}", verbose)
+
+    def explored(best: Plan, corrected: Profile, is_final: bool) -> None:
+        _write(corrected, profile_file)
+        if is_final:
+            _write(best, plan_file)
+
+    return Choice(plan, profile=profile, explored=explored)
+
+
+def _clear_plan(profile: Profile) -> Plan:
+    """Return the best plan, where that is shorter than one device by more than a rough prediction may be wrong; else one device."""
+    best, alone = make_plan(profile), make_plan(profile, strategy="single")
+    assert best.predicted is not None and alone.predicted is not None
+    is_clear = best.predicted.step_s * math.exp(3 * ROUGH_ERROR) < alone.predicted.step_s
+    return best if is_clear or lack_of_memory(profile, alone.stages[0]) else alone
+
+
+def _write(document: Profile | Plan, path: pathlib.Path) -> None:
+    """Keep a profile or plan; a folder that cannot be written is no fault."""
+    with contextlib.suppress(OSError, HeteroError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document.save(path)
 
 
 def _name(task: Task) -> str:

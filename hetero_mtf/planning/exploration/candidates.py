@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.exploration.records import Candidate, Trial
+from hetero_mtf.planning.exploration.records import Candidate, Solution, Trial
+from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
@@ -39,33 +40,40 @@ class Candidates:
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.timezone.utc),
     ) -> None:
         self._rough, self._alike, self._now = profile, alike, now
+        self._is_shaped = bool(profile.corrections.steps)  # by the trials of an earlier training
         self._corrector: Corrector | None = None
         self.costs = Costs(profile)
 
-    def solve(self, trials: Sequence[Trial]) -> tuple[list[Candidate], float]:
-        """Return the candidates, and the standard deviation of ln(measured / predicted) of one that was not tried.
+    def solve(self, trials: Sequence[Trial]) -> Solution:
+        """Return the candidates by what trials have told.
 
         Parameters
         ----------
         trials : those so far, at least one with steps and a trace.
         """
         if self._corrector is None:
-            self._corrector = Corrector(with_traced_shape(self._rough, trials[0]), self._now)
+            shaped = self._rough if self._is_shaped else with_traced_shape(self._rough, trials[0])
+            self._corrector = Corrector(dataclasses.replace(shaped, corrections=Corrections()), self._now)
         runs = [self._run(trial) for trial in trials if trial.step_s]
         measured = self._corrector.measured
         self.costs = Costs(dataclasses.replace(measured, corrections=self._corrector.corrections(runs)))
         plans = [plan for plan in candidate_plans(self.costs) if self._alike(plan)]
-        found = [Candidate(plan, plan.predicted.step_s) for plan in plans if plan.predicted is not None]
-        return found, self._error(trials)
+        found = tuple(Candidate(plan, plan.predicted.step_s) for plan in plans if plan.predicted is not None)
+        return Solution(found, self._error(trials), self.floor_s, len(trials))
 
-    def predicted_s(self, plan: Plan) -> float:
-        """Return the seconds of a step by what is known now.
+    @property
+    def floor_s(self) -> float:
+        """Seconds of a step that no plan is expected to be below: all devices work all the time and none waits."""
+        return 1 / sum(1 / seconds for seconds in self.costs.alone_s.tolist())
+
+    def prediction(self, plan: Plan) -> Prediction:
+        """Return the prediction of a step by what is known now.
 
         Parameters
         ----------
         plan : a plan for the network and cluster.
         """
-        return prediction(self.costs, plan).step_s
+        return prediction(self.costs, plan)
 
     def _run(self, trial: Trial) -> PlanRun:
         assert self._corrector is not None

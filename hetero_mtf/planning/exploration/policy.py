@@ -29,13 +29,12 @@ LEAST_GAIN = 0.01  # part of a step, below which a gain is not looked for
 _NORMAL = NormalDist()
 
 
-def next_action(known: Knowledge, most_gain: float) -> Action:
+def next_action(known: Knowledge) -> Action:
     """Return what to do next.
 
     Parameters
     ----------
     known : what the training knows.
-    most_gain : part of the first plan's step that the best plan could save: what all devices together are faster.
 
     Notes
     -----
@@ -51,8 +50,9 @@ def next_action(known: Knowledge, most_gain: float) -> Action:
         return MoveTo(known.built)
     if known.busy or len(trial.step_s) < STEPS:
         return TakeStep()
-    if not _may_pay(known, most_gain):
-        return _wait_or_watch(known, most_gain > LEAST_GAIN)
+    most_s = best.median_s - known.floor_s
+    if most_s * known.horizon <= MARGIN * (_build_cost_s(known) + known.solve_s) or most_s <= LEAST_GAIN * best.median_s:
+        return _wait_or_watch(known, most_s > LEAST_GAIN * best.median_s)
     if len(trial.traces) < TRACES:
         return TraceStep()
     if known.candidates is None or known.solved_trials < len(known.trials):
@@ -96,13 +96,6 @@ def _build_cost_s(known: Knowledge) -> float:
     return build_s * (min(1.0, known.delay_s / background_s) if later and background_s else IN_BACKGROUND)
 
 
-def _may_pay(known: Knowledge, most_gain: float) -> bool:
-    """Return whether what is left is long enough for a trial of the best plan that there could be."""
-    best_s = known.trials[known.best].median_s
-    gain_s = best_s - known.trials[0].median_s * (1 - most_gain)
-    return gain_s > LEAST_GAIN * best_s and gain_s * known.horizon > MARGIN * (_build_cost_s(known) + known.solve_s)
-
-
 def _next_trial(known: Knowledge) -> Action:
     """Return the trial that is expected to gain most, if it pays."""
     best_s = known.trials[known.best].median_s
@@ -122,4 +115,4 @@ def _wait_or_watch(known: Knowledge, could_pay: bool) -> Action:
     """Return a further step where the length of the training is not known, so that a trial may pay later; else nothing more is tried."""
     if known.left is None and could_pay:
         return TakeStep()
-    return Watch("what is left is too short for another plan" if could_pay else "no other plan promises to be faster")
+    return Watch("what is left is too short for another plan" if could_pay else "no other plan promises to be faster", not could_pay)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from hetero_mtf.planning.plan.plan import Plan
@@ -56,6 +55,7 @@ class Knowledge:
     Parameters
     ----------
     trials : plans that were tried, at least the first one.
+    floor_s : seconds of a step that no plan is expected to be below: all devices together, without communication.
     present : index of the trial whose plan is in force.
     candidates : plans that could be tried, solved for with what `solved_trials` trials told; None before the first solution.
     error : standard deviation of ln(measured / predicted) of a plan that was not tried.
@@ -73,6 +73,7 @@ class Knowledge:
     """
 
     trials: tuple[Trial, ...]
+    floor_s: float = 0.0
     present: int = 0
     candidates: tuple[Candidate, ...] | None = None
     error: float = 0.0
@@ -150,9 +151,16 @@ class MoveTo:
 
 @dataclasses.dataclass(frozen=True)
 class Watch:
-    """Try nothing more; watch the steps for changes of devices."""
+    """Try nothing more; watch the steps for changes of devices.
+
+    Parameters
+    ----------
+    reason : why, as text.
+    is_final : whether no other plan promises to be faster; else a longer training would try more.
+    """
 
     reason: str
+    is_final: bool
 
 
 Action = TakeStep | TraceStep | Solve | Build | MoveTo | Watch
@@ -189,17 +197,32 @@ def traced(known: Knowledge, trace: TracedStep) -> Knowledge:
     return _with_trial(known, dataclasses.replace(known.trial, traces=(*known.trial.traces, trace)))
 
 
-def solved(known: Knowledge, candidates: Sequence[Candidate], error: float, seconds: float) -> Knowledge:
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """What solving for candidates gave.
+
+    Parameters
+    ----------
+    candidates, error, floor_s : as of `Knowledge`.
+    trials : number of trials that it took into account.
+    """
+
+    candidates: tuple[Candidate, ...]
+    error: float
+    floor_s: float
+    trials: int
+
+
+def solved(known: Knowledge, solution: Solution, seconds: float) -> Knowledge:
     """Return what is known after candidates were solved for.
 
     Parameters
     ----------
-    candidates, error : as of `Knowledge`.
+    solution : what it gave.
     seconds : what it took.
     """
-    return dataclasses.replace(
-        known, candidates=tuple(candidates), error=error, solve_s=seconds, solving=False, solved_trials=len(known.trials)
-    )
+    fields = {"candidates": solution.candidates, "error": solution.error, "floor_s": solution.floor_s, "solved_trials": solution.trials}
+    return dataclasses.replace(known, **fields, solve_s=seconds, solving=False)  # type: ignore[arg-type]
 
 
 def was_built(known: Knowledge, seconds: float) -> Knowledge:

@@ -17,6 +17,7 @@ from hetero_mtf.planning.exploration.records import (
     Build,
     Knowledge,
     MoveTo,
+    Solution,
     Solve,
     TraceStep,
     Trial,
@@ -48,6 +49,7 @@ class Controller:
     ----------
     profile : the rough profile of the network, cluster and batch size.
     plan : the plan that training begins with.
+    ended : called with the best plan, the profile as corrected and whether no other plan promised to be faster, when nothing more is tried.
     clock : gives seconds.
 
     Attributes
@@ -57,13 +59,18 @@ class Controller:
     speaks : whether a line is written for each trial and move.
     """
 
-    def __init__(self, profile: Profile, plan: Plan, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        plan: Plan,
+        ended: Callable[[Plan, Profile, bool], None] = lambda plan, profile, is_final: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._ended = ended
         self._candidates = Candidates(profile, functools.partial(_draws_alike, profile, plan))
         self._clock, self._background = clock, Background(clock)
-        predicted_s = self._candidates.predicted_s(plan)
-        self.known = Knowledge((Trial(plan, predicted_s),))
-        together_s = 1 / sum(1 / seconds for seconds in self._candidates.costs.alone_s)
-        self._most_gain = max(0.0, 1 - together_s / predicted_s)
+        trial = Trial(plan, self._candidates.prediction(plan).step_s)
+        self.known = Knowledge((trial,), self._candidates.floor_s)
         self._moves: list[Move] = []
         self._engines: dict[object, Engine] = {}  # by `Plan.built_from`: that in force, and the one that was built or is gone back to
         self._watching: Rebalancer | None = None
@@ -125,9 +132,9 @@ class Controller:
         self._collect()
         while True:
             self.known = dataclasses.replace(self.known, left=self.steps_ahead())
-            action = next_action(self.known, self._most_gain)
+            action = next_action(self.known)
             if isinstance(action, Watch):
-                return self._watch(trainer, call, action.reason)
+                return self._watch(trainer, call, action)
             if isinstance(action, Solve):
                 self.known = dataclasses.replace(self.known, solving=True)
                 self._background.begin(functools.partial(self._candidates.solve, self.known.trials))
@@ -170,8 +177,8 @@ class Controller:
             raise finished.fault
         plan = self.known.building
         if plan is None:
-            candidates, error = finished.result if finished.fault is None else ([], 1.0)
-            self.known = solved(self.known, candidates, error, finished.seconds)
+            nothing = Solution((), 1.0, self.known.floor_s, len(self.known.trials))
+            self.known = solved(self.known, nothing if finished.fault is not None else finished.result, finished.seconds)
         elif finished.fault is not None:
             self.known = refused(self.known)
             warnings.warn(f"{split_text(plan)} is not tried, as it could not be built ({finished.fault})", stacklevel=6)
@@ -220,12 +227,14 @@ class Controller:
         for key in [key for key in self._engines if key not in kept]:
             self._engines.pop(key).close()
 
-    def _watch(self, trainer: Any, call: StepCall, reason: str) -> Sequence[Finished]:
+    def _watch(self, trainer: Any, call: StepCall, action: Watch) -> Sequence[Finished]:
         """Try nothing more: watch the steps from now on."""
         plan = self.known.trial.plan
-        self._say(f"stays with {split_text(plan)}, as {reason}", self.known.trial.median_s, "")
+        self._say(f"stays with {split_text(plan)}, as {action.reason}", self.known.trial.median_s, "")
         self.close()
         self._has_ended = True
+        if self.known.candidates is not None:
+            self._ended(dataclasses.replace(plan, predicted=self._candidates.prediction(plan)), self.profile, action.is_final)
         if can_rebalance(plan, self.profile):
             self._watching = Rebalancer(self.profile)
             self._watching.steps_ahead, self._watching.speaks = (lambda: self.steps_ahead()), self.speaks
@@ -234,7 +243,7 @@ class Controller:
 
     def _predicted_s(self, plan: Plan) -> float:
         found = [each for each in self.known.candidates or () if each.plan.built_from == plan.built_from]
-        return found[0].predicted_s if found else self._candidates.predicted_s(plan)
+        return found[0].predicted_s if found else self._candidates.prediction(plan).step_s
 
     def _say(self, text: str, step_s: float, verb: str = " predicted") -> None:
         if self.speaks:

@@ -16,6 +16,7 @@ from hetero_mtf.planning.exploration.records import (
     Candidate,
     Knowledge,
     MoveTo,
+    Solution,
     Solve,
     TakeStep,
     TraceStep,
@@ -31,7 +32,7 @@ from hetero_mtf.planning.exploration.records import (
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 
 TRACE = TracedStep(1.0, ())
-MOST = 0.4
+FLOOR_S = 0.6
 
 
 def plan(name: str) -> Any:
@@ -41,11 +42,12 @@ def plan(name: str) -> Any:
 def knowledge(left: int | None = 1000, step_s: float = 1.0, traces: int = TRACES, **more: Any) -> Knowledge:
     """Return what is known after the first plan has had its steps."""
     trial = Trial(plan("first"), step_s, (step_s,) * STEPS, (TRACE,) * traces)
-    return Knowledge((trial,), settling=0, taken=STEPS + 1, left=left, build_s=(2.0,), **more)
+    return Knowledge((trial,), FLOOR_S, settling=0, taken=STEPS + 1, left=left, build_s=(2.0,), **more)
 
 
 def with_candidates(known: Knowledge, **predicted_s: float) -> Knowledge:
-    return solved(known, [Candidate(plan(name), seconds) for name, seconds in predicted_s.items()], 0.1, 0.5)
+    candidates = tuple(Candidate(plan(name), seconds) for name, seconds in predicted_s.items())
+    return solved(known, Solution(candidates, 0.1, 0.3, len(known.trials)), 0.5)
 
 
 def test_the_expected_gain_is_the_mean_of_drawn_gains() -> None:
@@ -56,9 +58,9 @@ def test_the_expected_gain_is_the_mean_of_drawn_gains() -> None:
 
 
 def test_the_first_plan_gets_its_steps_then_traces_then_candidates() -> None:
-    known, seen = Knowledge((Trial(plan("first"), 1.0),), left=1000, build_s=(2.0,)), []
+    known, seen = Knowledge((Trial(plan("first"), 1.0),), FLOOR_S, left=1000, build_s=(2.0,)), []
     for _ in range(12):
-        action = next_action(known, MOST)
+        action = next_action(known)
         seen.append(type(action))
         if isinstance(action, Solve):
             break
@@ -69,12 +71,12 @@ def test_the_first_plan_gets_its_steps_then_traces_then_candidates() -> None:
 
 def test_the_candidate_that_is_expected_to_save_most_is_built_while_steps_go_on() -> None:
     known = with_candidates(knowledge(), near=0.95, far=0.6, slow=1.5)
-    action = next_action(known, MOST)
+    action = next_action(known)
     assert isinstance(action, Build) and action.plan.built_from == "far"
     building = dataclasses.replace(known, building=action.plan)
-    assert next_action(building, MOST) == TakeStep()
+    assert next_action(building) == TakeStep()
     built = was_built(building, 4.0)
-    assert next_action(built, MOST) == MoveTo(action.plan) and built.build_s == (2.0, 4.0)
+    assert next_action(built) == MoveTo(action.plan) and built.build_s == (2.0, 4.0)
 
 
 def test_a_step_that_something_overlaps_is_no_measurement_but_its_delay_counts() -> None:
@@ -86,9 +88,9 @@ def test_a_step_that_something_overlaps_is_no_measurement_but_its_delay_counts()
 def test_a_plan_that_is_slower_is_left_after_two_steps_that_count() -> None:
     known = moved(with_candidates(knowledge(), other=0.6), plan("other"), 0.6)
     taken = 0
-    while next_action(known, MOST) == TakeStep():
+    while next_action(known) == TakeStep():
         known, taken = stepped(known, 1.3, overlapped=False), taken + 1
-    assert taken == 3 and next_action(known, MOST) == MoveTo(known.trials[0].plan)
+    assert taken == 3 and next_action(known) == MoveTo(known.trials[0].plan)
     back = moved(known, plan("first"), 1.0)
     assert back.present == 0 and len(back.trials) == 2 and back.settling > 0
 
@@ -97,43 +99,43 @@ def test_a_plan_that_is_faster_is_traced_and_candidates_are_solved_for_again() -
     known = moved(with_candidates(knowledge(), other=0.6), plan("other"), 0.6)
     for _ in range(STEPS + 1):
         known = stepped(known, 0.65, overlapped=False)
-    assert isinstance(next_action(known, 0.6), TraceStep)
+    assert isinstance(next_action(known), TraceStep)
     for _ in range(TRACES):
         known = traced(known, TRACE)
-    assert next_action(known, 0.6) == Solve()
-    assert isinstance(next_action(with_candidates(known, other=0.65, another=0.9), 0.6), Watch)
-    assert isinstance(next_action(with_candidates(known, other=0.65, another=0.6), 0.6), Build)
+    assert next_action(known) == Solve()
+    assert isinstance(next_action(with_candidates(known, other=0.65, another=0.9)), Watch)
+    assert isinstance(next_action(with_candidates(known, other=0.65, another=0.6)), Build)
 
 
 def test_what_is_left_decides_whether_a_trial_pays() -> None:
     known = with_candidates(knowledge(), other=0.8)
     gain_s = expected_gain_s(1.0, 0.8, known.error)
     enough = math.ceil(MARGIN * trial_cost_s(known, known.candidates[0]) / gain_s)
-    assert isinstance(next_action(dataclasses.replace(known, left=enough + 1), MOST), Build)
-    assert isinstance(next_action(dataclasses.replace(known, left=enough - 1), MOST), Watch)
+    assert isinstance(next_action(dataclasses.replace(known, left=enough + 1)), Build)
+    assert isinstance(next_action(dataclasses.replace(known, left=enough - 1)), Watch)
 
 
 def test_a_short_training_is_neither_traced_nor_solved_for() -> None:
-    action = next_action(knowledge(left=4, traces=0), MOST)
+    action = next_action(knowledge(left=4, traces=0))
     assert isinstance(action, Watch) and "too short" in action.reason
 
 
 def test_a_training_of_unknown_length_tries_as_soon_as_it_pays_for_as_many_steps_as_were_taken() -> None:
     known = with_candidates(knowledge(left=None), other=0.8)
-    assert next_action(known, MOST) == TakeStep()
+    assert next_action(known) == TakeStep()
     gain_s = expected_gain_s(1.0, 0.8, known.error)
     later = dataclasses.replace(known, taken=math.ceil(MARGIN * trial_cost_s(known, known.candidates[0]) / gain_s) + 1)
-    assert isinstance(next_action(later, MOST), Build)
+    assert isinstance(next_action(later), Build)
 
 
 def test_devices_that_could_not_help_are_not_tried() -> None:
-    assert isinstance(next_action(knowledge(traces=0), 0.005), Watch)
+    assert isinstance(next_action(dataclasses.replace(knowledge(traces=0), floor_s=0.995)), Watch)
 
 
 def test_a_plan_that_could_not_be_built_is_not_tried_again() -> None:
     known = with_candidates(knowledge(), only=0.6)
     after = refused(dataclasses.replace(known, building=plan("only")))
-    assert isinstance(next_action(after, MOST), Watch) and not after.busy
+    assert isinstance(next_action(after), Watch) and not after.busy
 
 
 def test_the_cost_of_a_trial_follows_from_what_builds_have_cost() -> None:

@@ -22,8 +22,8 @@ from hetero_mtf.devices import environment
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan as make_plan
-from hetero_mtf.planning.exploration.candidates import ROUGH_ERROR
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
+from hetero_mtf.planning.exploration.records import ROUGH_ERROR
 from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile

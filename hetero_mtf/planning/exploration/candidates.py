@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import math
@@ -10,17 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.exploration.records import Candidate, Solution, Trial
+from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Candidate, Solution, Trial
 from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
+from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.corrector import Corrector, prediction
-from hetero_mtf.planning.refinement.observations import observations
+from hetero_mtf.planning.refinement.observations import first_on, observations
 from hetero_mtf.planning.refinement.plan_run import PlanRun
 
-ROUGH_ERROR = 0.25  # of ln(step), of a rough profile before a plan on several devices was tried
 LEAST_ERROR = 0.05
+LIKE_ERROR = 0.03  # of a plan that is split like one that was tried
 
 
 class Candidates:
@@ -39,9 +41,7 @@ class Candidates:
         alike: Callable[[Plan], bool] = lambda plan: True,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.timezone.utc),
     ) -> None:
-        self._rough, self._alike, self._now = profile, alike, now
-        self._is_shaped = bool(profile.corrections.steps)  # by the trials of an earlier training
-        self._corrector: Corrector | None = None
+        self._rough, self._alike, self._now = dataclasses.replace(profile, corrections=Corrections()), alike, now
         self.costs = Costs(profile)
 
     def solve(self, trials: Sequence[Trial]) -> Solution:
@@ -51,20 +51,31 @@ class Candidates:
         ----------
         trials : those so far, at least one with steps and a trace.
         """
-        if self._corrector is None:
-            shaped = self._rough if self._is_shaped else with_traced_shape(self._rough, trials[0])
-            self._corrector = Corrector(dataclasses.replace(shaped, corrections=Corrections()), self._now)
-        runs = [self._run(trial) for trial in trials if trial.step_s]
-        measured = self._corrector.measured
-        self.costs = Costs(dataclasses.replace(measured, corrections=self._corrector.corrections(runs)))
+        measured = with_traced_layers(self._rough, trials)
+        corrector = Corrector(measured, self._now)
+        runs = [self._run(trial, corrector.costs) for trial in trials if trial.step_s]
+        self.costs = Costs(dataclasses.replace(measured, corrections=corrector.corrections(runs)))
         plans = [plan for plan in candidate_plans(self.costs) if self._alike(plan)]
-        found = tuple(Candidate(plan, plan.predicted.step_s) for plan in plans if plan.predicted is not None)
-        return Solution(found, self._error(trials), self.floor_s, len(trials))
+        error = self._error(trials)
+        found = tuple(self._candidate(plan, trials, error) for plan in plans)
+        return Solution(found, error, self.floor(trials[0].plan), len(trials))
 
-    @property
-    def floor_s(self) -> float:
-        """Seconds of a step that no plan is expected to be below: all devices work all the time and none waits."""
-        return 1 / sum(1 / seconds for seconds in self.costs.alone_s.tolist())
+    def _candidate(self, plan: Plan, trials: Sequence[Trial], error: float) -> Candidate:
+        """Return a candidate: one that is split like a trial, in other parts, is as far from its prediction as that is."""
+        predicted_s = self.prediction(plan).step_s
+        like = [each for each in trials if each.step_s and (each.plan.strategy, each.plan.used) == (plan.strategy, plan.used)]
+        if not like:
+            return Candidate(plan, predicted_s, error)
+        return Candidate(plan, predicted_s * like[-1].median_s / self.prediction(like[-1].plan).step_s, min(error, LIKE_ERROR))
+
+    def floor(self, plan: Plan) -> float:
+        """Return the part of a plan's step that no other plan is expected to be below: all devices work all the time and none waits.
+
+        Parameters
+        ----------
+        plan : the plan.
+        """
+        return 1 / sum(1 / seconds for seconds in self.costs.alone_s.tolist()) / self.prediction(plan).step_s
 
     def prediction(self, plan: Plan) -> Prediction:
         """Return the prediction of a step by what is known now.
@@ -75,9 +86,8 @@ class Candidates:
         """
         return prediction(self.costs, plan)
 
-    def _run(self, trial: Trial) -> PlanRun:
-        assert self._corrector is not None
-        first_s = prediction(self._corrector.costs, trial.plan).step_s
+    def _run(self, trial: Trial, costs: Costs) -> PlanRun:
+        first_s = prediction(costs, trial.plan).step_s
         return PlanRun(trial.plan, trial.step_s, trial.traces, trial.predicted_s, first_s)
 
     def _error(self, trials: Sequence[Trial]) -> float:
@@ -86,33 +96,43 @@ class Candidates:
         return max(LEAST_ERROR, statistics.median(errors)) if errors else ROUGH_ERROR
 
 
-def with_traced_shape(profile: Profile, trial: Trial) -> Profile:
-    """Return a profile whose layers take as long as traced steps of one device show, on it and, in proportion, on those of its kind.
+def with_traced_layers(profile: Profile, trials: Sequence[Trial]) -> Profile:
+    """Return a profile whose layers take as long as traced steps show.
 
     Operation counts tell how a layer grows with its units, a trace what it takes: an elementwise layer, or a convolution of few
-    channels, is far from the rate of the heaviest one, on all devices of a kind.
+    channels, is far from the rate of the heaviest one. A device that no step was traced on keeps its rate beside that of a traced one of
+    its kind, and has the layers of that one in proportion.
 
     Parameters
     ----------
     profile : of operation counts.
-    trial : of a plan on one device; another one changes nothing.
+    trials : those so far.
+
+    Notes
+    -----
+    Steps on several devices count before those on one: there the others work too, and compete for memory.
     """
-    if len(trial.plan.used) != 1 or not trial.traces:
-        return profile
     costs = Costs(profile)
-    run = PlanRun(trial.plan, trial.step_s, trial.traces, trial.predicted_s, trial.predicted_s)
-    ratios: dict[tuple[int, str], list[float]] = {}
-    for entry in observations(costs, [run]):
-        ratios.setdefault((entry.layer, entry.step_pass), []).append(entry.traced_s / entry.predicted_s)
-    factors = {key: statistics.median(values) for key, values in ratios.items()}
-    return dataclasses.replace(profile, curves=tuple(_scaled(profile, factors, trial.plan)), corrections=Corrections())
+    factors: dict[tuple[int, int, str], float] = {}
+    for several in (False, True):
+        of_these = [each for each in trials if (len(each.plan.used) > 1) == several and each.traces]
+        runs = [PlanRun(each.plan, each.step_s, each.traces, each.predicted_s, each.predicted_s) for each in of_these]
+        ratios: dict[tuple[int, int, str], list[float]] = collections.defaultdict(list)
+        for entry in observations(costs, runs):
+            ratios[entry.device, entry.layer, entry.step_pass].append(entry.traced_s / entry.predicted_s)
+        factors |= {key: statistics.median(values) for key, values in ratios.items()}
+    curves = tuple(_scaled(curve, _factor(costs, factors, curve)) for curve in profile.curves)
+    return dataclasses.replace(profile, curves=curves)
 
 
-def _scaled(profile: Profile, factors: Mapping[tuple[int, str], float], plan: Plan) -> list[object]:
-    devices = profile.cluster.devices
-    kind = devices[plan.used[0]].kind
-    curves = []
-    for curve in profile.curves:
-        factor = factors.get((curve.layer, curve.step_pass), 1.0) if devices[curve.device].kind == kind else 1.0
-        curves.append(dataclasses.replace(curve, seconds=tuple(factor * seconds for seconds in curve.seconds)))
-    return curves
+def _factor(costs: Costs, factors: Mapping[tuple[int, int, str], float], curve: Curve) -> float:
+    """Return how many times as long a curve's layer takes on its device, or by another one of its kind where that was not traced."""
+    devices = costs.profile.cluster.devices
+    own = first_on(costs, curve.device)
+    traced = list(dict.fromkeys(device for device, _, _ in factors))
+    like = [own] if own in traced else [device for device in traced if devices[device].kind == devices[own].kind]
+    return next((factors[key] for device in like if (key := (device, curve.layer, curve.step_pass)) in factors), 1.0)
+
+
+def _scaled(curve: Curve, factor: float) -> Curve:
+    return curve if factor == 1.0 else dataclasses.replace(curve, seconds=tuple(factor * seconds for seconds in curve.seconds))

@@ -24,7 +24,7 @@ TRIAL_STEPS = 4  # under a plan that turns out slower: the first, those that set
 MARGIN = 1.5  # times the cost of a trial, that its expected gain has to exceed
 IN_BACKGROUND = 0.5  # part of a build's seconds by which steps take longer meanwhile, before any was measured
 GROWTH = 2.0  # times the seconds of the first build, for a plan on several devices
-LEAST_GAIN = 0.01  # part of a step, below which a gain is not looked for
+LEAST_GAIN = 0.02  # part of a step, below which a gain is not looked for
 
 _NORMAL = NormalDist()
 
@@ -50,7 +50,7 @@ def next_action(known: Knowledge) -> Action:
         return MoveTo(known.built)
     if known.busy or len(trial.step_s) < STEPS:
         return TakeStep()
-    most_s = best.median_s - known.floor_s
+    most_s = best.median_s - known.floor * math.exp(-known.error) * known.trials[0].median_s
     if most_s * known.horizon <= MARGIN * (_build_cost_s(known) + known.solve_s) or most_s <= LEAST_GAIN * best.median_s:
         return _wait_or_watch(known, most_s > LEAST_GAIN * best.median_s)
     if len(trial.traces) < TRACES:
@@ -104,7 +104,7 @@ def _next_trial(known: Knowledge) -> Action:
         (gain_s * known.horizon - MARGIN * trial_cost_s(known, each), each.plan)
         for each in known.candidates or ()
         if each.plan.built_from not in tried
-        for gain_s in (expected_gain_s(best_s, each.predicted_s, known.error),)
+        for gain_s in (expected_gain_s(best_s, each.predicted_s, each.error),)
         if gain_s > LEAST_GAIN * best_s
     ]
     pays_s, plan = max(gains, key=lambda entry: entry[0], default=(0.0, None))

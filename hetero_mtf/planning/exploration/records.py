@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 
+ROUGH_ERROR = 0.25  # of ln(step), of a rough profile before a plan on several devices was tried
 SETTLING = 1  # steps after a move that do not count
 
 
@@ -42,10 +43,12 @@ class Candidate(NamedTuple):
     ----------
     plan : the plan.
     predicted_s : seconds of a step, by what is known now.
+    error : standard deviation of ln(measured / predicted).
     """
 
     plan: Plan
     predicted_s: float
+    error: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +58,10 @@ class Knowledge:
     Parameters
     ----------
     trials : plans that were tried, at least the first one.
-    floor_s : seconds of a step that no plan is expected to be below: all devices together, without communication.
+    floor : part of the first plan's step that no plan is expected to be below: all devices together, without communication.
     present : index of the trial whose plan is in force.
     candidates : plans that could be tried, solved for with what `solved_trials` trials told; None before the first solution.
-    error : standard deviation of ln(measured / predicted) of a plan that was not tried.
+    error : standard deviation of ln(measured / predicted) of a plan that is unlike all that were tried.
     solved_trials : number of trials when the candidates were solved for.
     settling : steps under the present plan that do not count yet.
     building : the plan that is being built; None where none is.
@@ -73,10 +76,10 @@ class Knowledge:
     """
 
     trials: tuple[Trial, ...]
-    floor_s: float = 0.0
+    floor: float = 0.0
     present: int = 0
     candidates: tuple[Candidate, ...] | None = None
-    error: float = 0.0
+    error: float = ROUGH_ERROR
     solved_trials: int = 0
     settling: int = SETTLING
     building: Plan | None = None
@@ -203,13 +206,13 @@ class Solution:
 
     Parameters
     ----------
-    candidates, error, floor_s : as of `Knowledge`.
+    candidates, error, floor : as of `Knowledge`.
     trials : number of trials that it took into account.
     """
 
     candidates: tuple[Candidate, ...]
     error: float
-    floor_s: float
+    floor: float
     trials: int
 
 
@@ -221,7 +224,7 @@ def solved(known: Knowledge, solution: Solution, seconds: float) -> Knowledge:
     solution : what it gave.
     seconds : what it took.
     """
-    fields = {"candidates": solution.candidates, "error": solution.error, "floor_s": solution.floor_s, "solved_trials": solution.trials}
+    fields = {"candidates": solution.candidates, "error": solution.error, "floor": solution.floor, "solved_trials": solution.trials}
     return dataclasses.replace(known, **fields, solve_s=seconds, solving=False)  # type: ignore[arg-type]
 
 

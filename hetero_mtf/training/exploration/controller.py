@@ -51,6 +51,7 @@ class Controller:
     plan : the plan that training begins with.
     ended : called with the best plan, the profile as corrected and whether no other plan promised to be faster, when nothing more is tried.
     clock : gives seconds.
+    background : does the work that goes on beside steps; None for a thread.
 
     Attributes
     ----------
@@ -65,12 +66,13 @@ class Controller:
         plan: Plan,
         ended: Callable[[Plan, Profile, bool], None] = lambda plan, profile, is_final: None,
         clock: Callable[[], float] = time.perf_counter,
+        background: Background | None = None,
     ) -> None:
         self._ended = ended
         self._candidates = Candidates(profile, functools.partial(_draws_alike, profile, plan))
-        self._clock, self._background = clock, Background(clock)
+        self._clock, self._background = clock, background or Background(clock)
         trial = Trial(plan, self._candidates.prediction(plan).step_s)
-        self.known = Knowledge((trial,), self._candidates.floor_s)
+        self.known = Knowledge((trial,), self._candidates.floor(plan))
         self._moves: list[Move] = []
         self._engines: dict[object, Engine] = {}  # by `Plan.built_from`: that in force, and the one that was built or is gone back to
         self._watching: Rebalancer | None = None
@@ -177,7 +179,7 @@ class Controller:
             raise finished.fault
         plan = self.known.building
         if plan is None:
-            nothing = Solution((), 1.0, self.known.floor_s, len(self.known.trials))
+            nothing = Solution((), 1.0, self.known.floor, len(self.known.trials))
             self.known = solved(self.known, nothing if finished.fault is not None else finished.result, finished.seconds)
         elif finished.fault is not None:
             self.known = refused(self.known)
@@ -236,7 +238,7 @@ class Controller:
         if self.known.candidates is not None:
             self._ended(dataclasses.replace(plan, predicted=self._candidates.prediction(plan)), self.profile, action.is_final)
         if can_rebalance(plan, self.profile):
-            self._watching = Rebalancer(self.profile)
+            self._watching = Rebalancer(self.profile, self._clock)
             self._watching.steps_ahead, self._watching.speaks = (lambda: self.steps_ahead()), self.speaks
             return self._watching.advance(trainer, call)
         return call.advance(trainer._engine)

@@ -32,7 +32,7 @@ from hetero_mtf.planning.exploration.records import (
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 
 TRACE = TracedStep(1.0, ())
-FLOOR_S = 0.6
+FLOOR = 0.6
 
 
 def plan(name: str) -> Any:
@@ -42,11 +42,11 @@ def plan(name: str) -> Any:
 def knowledge(left: int | None = 1000, step_s: float = 1.0, traces: int = TRACES, **more: Any) -> Knowledge:
     """Return what is known after the first plan has had its steps."""
     trial = Trial(plan("first"), step_s, (step_s,) * STEPS, (TRACE,) * traces)
-    return Knowledge((trial,), FLOOR_S, settling=0, taken=STEPS + 1, left=left, build_s=(2.0,), **more)
+    return Knowledge((trial,), FLOOR, settling=0, taken=STEPS + 1, left=left, build_s=(2.0,), **more)
 
 
 def with_candidates(known: Knowledge, **predicted_s: float) -> Knowledge:
-    candidates = tuple(Candidate(plan(name), seconds) for name, seconds in predicted_s.items())
+    candidates = tuple(Candidate(plan(name), seconds, 0.1) for name, seconds in predicted_s.items())
     return solved(known, Solution(candidates, 0.1, 0.3, len(known.trials)), 0.5)
 
 
@@ -58,7 +58,7 @@ def test_the_expected_gain_is_the_mean_of_drawn_gains() -> None:
 
 
 def test_the_first_plan_gets_its_steps_then_traces_then_candidates() -> None:
-    known, seen = Knowledge((Trial(plan("first"), 1.0),), FLOOR_S, left=1000, build_s=(2.0,)), []
+    known, seen = Knowledge((Trial(plan("first"), 1.0),), FLOOR, left=1000, build_s=(2.0,)), []
     for _ in range(12):
         action = next_action(known)
         seen.append(type(action))
@@ -109,7 +109,7 @@ def test_a_plan_that_is_faster_is_traced_and_candidates_are_solved_for_again() -
 
 def test_what_is_left_decides_whether_a_trial_pays() -> None:
     known = with_candidates(knowledge(), other=0.8)
-    gain_s = expected_gain_s(1.0, 0.8, known.error)
+    gain_s = expected_gain_s(1.0, 0.8, 0.1)
     enough = math.ceil(MARGIN * trial_cost_s(known, known.candidates[0]) / gain_s)
     assert isinstance(next_action(dataclasses.replace(known, left=enough + 1)), Build)
     assert isinstance(next_action(dataclasses.replace(known, left=enough - 1)), Watch)
@@ -123,13 +123,13 @@ def test_a_short_training_is_neither_traced_nor_solved_for() -> None:
 def test_a_training_of_unknown_length_tries_as_soon_as_it_pays_for_as_many_steps_as_were_taken() -> None:
     known = with_candidates(knowledge(left=None), other=0.8)
     assert next_action(known) == TakeStep()
-    gain_s = expected_gain_s(1.0, 0.8, known.error)
+    gain_s = expected_gain_s(1.0, 0.8, 0.1)
     later = dataclasses.replace(known, taken=math.ceil(MARGIN * trial_cost_s(known, known.candidates[0]) / gain_s) + 1)
     assert isinstance(next_action(later), Build)
 
 
 def test_devices_that_could_not_help_are_not_tried() -> None:
-    assert isinstance(next_action(dataclasses.replace(knowledge(traces=0), floor_s=0.995)), Watch)
+    assert isinstance(next_action(dataclasses.replace(knowledge(traces=0), floor=0.995, error=0.01)), Watch)
 
 
 def test_a_plan_that_could_not_be_built_is_not_tried_again() -> None:
@@ -139,7 +139,7 @@ def test_a_plan_that_could_not_be_built_is_not_tried_again() -> None:
 
 
 def test_the_cost_of_a_trial_follows_from_what_builds_have_cost() -> None:
-    known, other = knowledge(), Candidate(plan("other"), 1.2)
+    known, other = knowledge(), Candidate(plan("other"), 1.2, 0.1)
     supposed_s = trial_cost_s(known, other)
     cheap = dataclasses.replace(known, build_s=(2.0, 6.0), delay_s=0.6)
     dear = dataclasses.replace(known, build_s=(2.0, 6.0), delay_s=6.0)

@@ -1,0 +1,109 @@
+"""The controller: plans are tried as steps, the fastest stays, and then the steps are watched."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hetero_mtf.errors import WorkerError
+from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.training.exploration.controller import Controller
+from tests.planning.refinement.simulated import slower
+from tests.training.exploration.simulated_exploration import SimulatedExploration
+from tests.training.rebalancing.simulated_training import PROFILE, best_s
+
+
+def rough(*factors: float) -> Profile:
+    """Return a profile that is wrong by some factors of its devices."""
+    profile = PROFILE
+    for device, factor in enumerate(factors):
+        profile = slower(profile, device, factor)
+    return profile
+
+
+@pytest.mark.parametrize("factors", [(1.0, 1.0), (1.0, 1.5), (0.7, 1.3), (2.0, 2.0)])
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+def test_training_comes_to_the_best_plan_though_it_began_with_a_rough_profile(factors: tuple[float, ...], noise: float) -> None:
+    training = SimulatedExploration(rough(*factors), noise=noise)
+    assert len(training.plan.used) == 1
+    training.train(150)
+    assert len(training.plan.used) == 2 and training.true_s <= 1.05 * best_s(1.0, 1.0)
+    (best, profile, is_final), = training.ended
+    assert is_final and best.built_from == training.plan.built_from and profile.corrections.steps
+    assert len({move.after.built_from for move in training.rebalancer.moves}) <= 4
+
+
+def test_a_plan_that_turns_out_slower_is_left_with_the_plan_before_as_it_was() -> None:
+    training = SimulatedExploration(rough(1.0, 1.2), truth=rough(1.0, 4.0))  # the second device is far slower than it seemed
+    first = training._engine
+    while len(training.rebalancer.moves) < 2:
+        training.train(1)
+    assert training._engine is first and not first.closed and len(training.plan.used) == 1
+    tried, back = training.rebalancer.moves
+    assert (tried.before, back.after) == (first.plan, first.plan) and back.step - tried.step == 3
+    assert "it is faster" in back.reason and back.before_s > tried.before_s
+
+
+@pytest.mark.parametrize("steps", [3, 8, 15])
+def test_a_short_training_stays_on_one_device(steps: int) -> None:
+    training = SimulatedExploration(rough(1.0, 1.0), steps=steps)
+    training.train(steps)
+    assert training.rebalancer.moves == [] and len(training.plan.used) == 1
+
+
+def test_a_training_of_unknown_length_tries_later_than_one_that_is_known_to_be_long() -> None:
+    known, unknown = SimulatedExploration(rough(1.0, 1.0), steps=2000), SimulatedExploration(rough(1.0, 1.0), steps=None)
+    known.train(300)
+    unknown.train(300)
+    assert 0 < known.rebalancer.moves[0].step < unknown.rebalancer.moves[0].step < 100
+
+
+def test_a_plan_that_cannot_be_built_is_told_of_once_and_others_are_tried() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0))
+    chosen = make_plan(PROFILE)
+    training.refused = lambda plan: plan.built_from == chosen.built_from
+    with pytest.warns(UserWarning, match="is not tried, as it could not be built") as told:
+        training.train(200)
+    assert len(told) == 1 and all(move.after.built_from != chosen.built_from for move in training.rebalancer.moves)
+
+
+def test_a_worker_that_dies_while_a_plan_is_built_is_raised() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0))
+
+    def dies(plan: object) -> bool:
+        raise WorkerError("worker:1 ended", "open the cluster again")
+
+    training.refused = dies
+    with pytest.raises(WorkerError, match="worker:1 ended"):
+        training.train(200)
+
+
+def test_batches_of_another_size_are_trained_on_as_they_are() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0))
+    training.train(3, batch_size=1)
+    assert training.rebalancer.known.taken == 0  # type: ignore[attr-defined]
+
+
+def test_a_device_that_changes_later_is_answered() -> None:
+    training = SimulatedExploration(rough(1.0, 1.3), steps=5000)
+    training.train(150)
+    tried = len(training.rebalancer.moves)
+    training.change(1.0, 2.5)
+    training.train(120)
+    assert len(training.rebalancer.moves) == tried + 1
+    assert "times as slow" in training.rebalancer.moves[-1].reason and training.true_s <= 1.05 * best_s(1.0, 2.5)
+
+
+def test_what_was_built_is_freed_at_the_end() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0))
+    made = []
+    make = training._make_engine
+    training._make_engine = lambda *given: made.append(make(*given)) or made[-1]  # type: ignore[method-assign,func-returns-value]
+    training.train(20)
+    controller = training.rebalancer
+    assert isinstance(controller, Controller)
+    controller.close()
+    assert [engine.closed for engine in made if engine is not training._engine] == [True] * len([e for e in made if e is not training._engine])
+    assert dataclasses.is_dataclass(controller.known)

@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from hetero_mtf.devices.environment import variables
-from hetero_mtf.runtime.parent_death import start_time
+from hetero_mtf.runtime.processes.parent_death import start_time
 
 LIMIT_S = 2.0
 _COMMAND_FOLDERS = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")  # before those of PATH, where another program may have this short name

@@ -1,8 +1,8 @@
 """The supervisor: a process between a program and its emulated workers, which limits them and ends them.
 
-It loads TensorFlow once and forks the workers, so that several of them are ready as soon as one is, and share the memory of what is loaded;
-it takes no part of TensorFlow in use itself. It starts the workers, limits each to its share of a core, reports to its owner when one is ready or has ended, and executes
-the owner's orders. Orders and reports are lines of JSON on its standard input and output.
+It loads TensorFlow once and forks the workers, so that several of them are ready as soon as one is, and share the memory of what is
+loaded; it makes no use of TensorFlow itself. It limits each worker to its share of a core, reports to its owner when one is ready or has
+ended, and executes the owner's orders. Orders and reports are lines of JSON on its standard input and output.
 
 Which process ends which:
 
@@ -35,12 +35,12 @@ from typing import IO, Any
 
 from hetero_mtf.devices.host import available_cores
 from hetero_mtf.runtime import firewall
-from hetero_mtf.runtime.forked_process import ForkedProcess
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.duty_cycle import DutyCycle
 from hetero_mtf.runtime.limits.threads import LOOK_S, SortedThreads
-from hetero_mtf.runtime.parent_death import tie_to_parent
 from hetero_mtf.runtime.ports import split_address
+from hetero_mtf.runtime.processes.forked_process import ForkedProcess
+from hetero_mtf.runtime.processes.parent_death import tie_to_parent
 from hetero_mtf.runtime.worker import main as run_worker
 
 TAIL_BYTES = 4000

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from hetero_mtf.runtime import firewall
-from hetero_mtf.runtime.parent_death import start_time
 from hetero_mtf.runtime.ports import free_ports
+from hetero_mtf.runtime.processes.parent_death import start_time
 
 OWNING = """
 if [ "$1" = -i ]; then

@@ -75,7 +75,8 @@ class Candidates:
         ----------
         plan : the plan.
         """
-        return 1 / sum(1 / seconds for seconds in self.costs.alone_s.tolist()) / self.prediction(plan).step_s
+        together_s = 1 / sum(1 / float(seconds) for seconds in self.costs.alone_s)
+        return together_s / self.prediction(plan).step_s
 
     def prediction(self, plan: Plan) -> Prediction:
         """Return the prediction of a step by what is known now.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from hetero_mtf.devices.cgroup_paths import cgroup_folder
-from hetero_mtf.runtime.parent_death import start_time
+from hetero_mtf.runtime.processes.parent_death import start_time
 
 PERIODS_US = (5_000, 10_000)
 """Periods of a quota, the preferred one first. A kernel stops a thread at its next tick, at 250 Hz up to 4 ms late, and drops what is

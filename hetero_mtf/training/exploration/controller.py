@@ -12,7 +12,7 @@ from typing import Any
 
 from hetero_mtf.errors import HeteroError, WorkerError
 from hetero_mtf.planning.exploration.candidates import Candidates
-from hetero_mtf.planning.exploration.policy import next_action
+from hetero_mtf.planning.exploration.next_action import next_action
 from hetero_mtf.planning.exploration.records import (
     Build,
     Knowledge,

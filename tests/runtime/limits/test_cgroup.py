@@ -6,7 +6,7 @@ import pytest
 
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.cgroup import CpuGroup
-from hetero_mtf.runtime.parent_death import start_time
+from hetero_mtf.runtime.processes.parent_death import start_time
 
 
 def _files(folder, *names):

@@ -189,7 +189,8 @@ def fitted(make: Callable[[], keras.Model], cluster: Any, moves: bool, form: str
     spans = [PlanSpan(0, of_network[0]), *(PlanSpan(at, plan) for at, plan in zip(MOVES_AT, of_network[1:]) if moves)]
     model = hm.distribute(model, cluster, measure=PlanHistory(tuple(spans)), seed=5)
     seen = Seen()
-    options = {"epochs": EPOCHS, "verbose": 0, "callbacks": [seen], "shuffle": False, "validation_data": (x, y), "validation_batch_size": BATCH}
+    options: dict[str, Any] = {"epochs": EPOCHS, "verbose": 0, "callbacks": [seen], "shuffle": False}
+    options |= {"validation_data": (x, y), "validation_batch_size": BATCH}
     if form == "arrays":
         history = model.fit(x, y, batch_size=BATCH, **options)
     else:

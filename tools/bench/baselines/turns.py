@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
-from hetero_mtf.runtime.parent_death import tie_to_parent
+from hetero_mtf.runtime.processes.parent_death import tie_to_parent
 
 Prepared = tuple[Callable[[], float], int]
 

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, subprocess, sys, tempfile, time
-from hetero_mtf.runtime.forked_process import ForkedProcess
+from hetero_mtf.runtime.processes.forked_process import ForkedProcess
 
 signal.signal(signal.SIGTERM, lambda number, frame: None)
 log, other = tempfile.TemporaryFile(), os.open(os.devnull, os.O_RDONLY)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from hetero_mtf.runtime.parent_death import start_time, tie_to_parent
+from hetero_mtf.runtime.processes.parent_death import start_time, tie_to_parent
 
 
 def test_a_process_knows_whether_its_parent_is_still_there():
@@ -14,7 +14,7 @@ def test_a_process_knows_whether_its_parent_is_still_there():
 
 
 def test_the_kernel_ends_a_process_whose_parent_is_killed(eventually, process_state):
-    child = "import os, signal, time; from hetero_mtf.runtime.parent_death import tie_to_parent; "
+    child = "import os, signal, time; from hetero_mtf.runtime.processes.parent_death import tie_to_parent; "
     child += "tie_to_parent(os.getppid(), signal.SIGKILL); print(os.getpid(), flush=True); time.sleep(600)"
     parent = subprocess.Popen(
         [sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"],

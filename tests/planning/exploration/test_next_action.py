@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.exploration.policy import MARGIN, STEPS, TRACES, expected_gain_s, next_action, trial_cost_s
+from hetero_mtf.planning.exploration.next_action import MARGIN, STEPS, TRACES, expected_gain_s, next_action, trial_cost_s
 from hetero_mtf.planning.exploration.records import (
     Build,
     Candidate,

@@ -1,0 +1,1 @@
+"""Processes that others start: how they begin, and end with them."""

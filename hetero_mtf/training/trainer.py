@@ -55,6 +55,7 @@ class Trainer(OnBatch):
     refine_s : seconds after which no further plan is tried then.
     rebalance : whether training goes on under another plan where a device becomes slower or faster and that pays (`moves`). None for
         where the plan was chosen by the trainer, True also for a given plan, whose profile has to be given too, False for never.
+    measure : as for `distribute`.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ def expected_gain_s(best_s: float, predicted_s: float, error: float) -> float:
     Examples
     --------
     >>> round(expected_gain_s(1.0, 0.5, 0.01), 3), round(expected_gain_s(1.0, 2.0, 0.01), 3), round(expected_gain_s(1.0, 1.0, 0.2), 3)
-    (0.5, 0.0, 0.069)
+    (0.5, 0.0, 0.071)
     """
     at = math.log(best_s / predicted_s) / error
     return best_s * _NORMAL.cdf(at) - predicted_s * math.exp(error**2 / 2) * _NORMAL.cdf(at - error)

@@ -49,8 +49,9 @@ def distribute(
     plan : the plan to train by, for a network of this structure on this cluster; None for the one with the best measured step.
     seed : seed of dropout, a whole number from 0.
     refine_s : seconds after which no further plan is tried, where none is given.
-    measure : where no plan is given, "first" to measure before the first step, "steps" to begin on the fastest device after some seconds and
-        try plans as training steps, "never" to measure nothing; or a PlanHistory or the path of its file, whose plans are trained by again.
+    measure : where no plan is given, "first" to measure before the first step, "steps" to begin on the fastest device after some seconds
+        and try plans as training steps, "never" to measure nothing; or a PlanHistory, or the path of its file, whose plans are trained by
+        again.
 
     Raises
     ------

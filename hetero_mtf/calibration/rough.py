@@ -33,10 +33,11 @@ from hetero_mtf.program.optimizers import UpdateRule
 
 WINDOWS = EffortWindows.equal(Windows(0.2, 1))  # a limited device may work ahead of its share for about a tenth of a second
 LINK_WINDOWS = Windows(0.05, 1)
+LIGHT = 16  # operations for each value that a layer gives, at most, where moving bytes takes its time
 PROBED_PART = 8  # the heaviest layer is measured with this part of the batch
 START_S = 30e-6  # of one pass, on a CPU; traces correct it
 LAUNCH_S = 2e-3  # of a step; steps correct it
-BYTES_PER_S = 5e9  # where no layer tells
+OPERATIONS_PER_S, BYTES_PER_S = 1e10, 5e9  # where no layer tells
 # Operations and bytes of a pass, as multiples of those of the forward pass; an update reads weight, gradient and slot and writes two.
 WORK = {"forward": 1.0, "backward": 2.0}
 UPDATE_WORK = 5.0
@@ -147,28 +148,32 @@ def _rates(context: MeasurementContext, devices: Sequence[int]) -> dict[int, Dev
         return {device: rates for measured in pool.map(measure, of_process.values()) for device, rates in measured.items()}
 
 
-def probed_points(graph: LayerGraph, batch: int) -> tuple[Point, Point | None]:
+def probed_points(graph: LayerGraph, batch: int) -> tuple[Point | None, Point | None]:
     """Return the point of the layer with most operations, and that of the layer that moves most bytes for those that it computes.
+
+    None stands for a layer that there is not.
 
     Parameters
     ----------
     batch : samples of the whole batch.
     """
     whole = {point.layer: point for point in points(graph, batch, coarse=True) if point.full}
-    if not whole:
-        raise ValueError("the network has no layer that computes")
-    heaviest = max(whole.values(), key=lambda point: point.probe.flops)
+    heaviest = max(whole.values(), key=lambda point: point.probe.flops, default=None)
+    if heaviest is None or not heaviest.probe.flops:
+        return None, None
+    light = [p for p in whole.values() if p.probe.flops <= LIGHT * math.prod(p.probe.output_shape) and p.layer != heaviest.layer]
     if splits_batch(heaviest.probe):
         heaviest = point_of(graph, heaviest.layer, "batch", max(1, batch // PROBED_PART), batch)
-    light = [p for p in whole.values() if p.probe.flops <= math.prod(p.probe.output_shape) * 16 and p.layer != heaviest.layer]
     return heaviest, max(light, key=lambda point: _moved_bytes(graph, point), default=None)
 
 
-def _measured_rates(context: MeasurementContext, device: int, heaviest: Point, light: Point | None) -> DeviceRates:
+def _measured_rates(context: MeasurementContext, device: int, heaviest: Point | None, light: Point | None) -> DeviceRates:
     container = context.cluster.container("calibration")
     try:
         sampler = Sampler(context, device, container.name)
-        operations, bytes_moved = _rate_of(sampler, heaviest, _operations), BYTES_PER_S
+        operations, bytes_moved = OPERATIONS_PER_S, BYTES_PER_S
+        if heaviest is not None:
+            operations = _rate_of(sampler, heaviest, _operations)
         if light is not None:
             bytes_moved = _rate_of(sampler, light, lambda point: _moved_bytes(context.graph, point))
     finally:

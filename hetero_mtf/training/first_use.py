@@ -126,6 +126,9 @@ class PlannedOnUse:
     _refine_s: float
     _rebalance: bool | None = None
     _measure: str | PlanHistory = FIRST
+    _earlier_spans: tuple[PlanSpan, ...] = ()  # before the last `replan`
+    _planned_at = 0  # number of steps taken then
+    _earlier_moves = 0  # of `moves`, those before it
     rebalancer: Rebalancer | Controller | Replay | None = None
     refinement: Refinement | None = None
 
@@ -200,9 +203,10 @@ class PlannedOnUse:
         PlanError
             If there is no plan yet.
         """
-        moves = self.moves
-        first = moves[0].before if moves else self.plan
-        return PlanHistory((PlanSpan(0, first), *(PlanSpan(move.step, move.after) for move in moves)))
+        moves = self.moves[self._earlier_moves :]
+        first = PlanSpan(self._planned_at, moves[0].before if moves else self.plan)
+        earlier = (span for span in self._earlier_spans if span.step < first.step)
+        return PlanHistory((*earlier, first, *(PlanSpan(move.step, move.after) for move in moves)))
 
     def _first_values(self) -> dict[str, np.ndarray]:
         return with_initial_slots(self._graph, self._rule, {**read_weights(self._function, self._graph), **self._first_slots})

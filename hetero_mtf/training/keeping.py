@@ -34,6 +34,7 @@ class Kept(PlannedOnUse):
     _optimizer_name: str
     _step: int
     _position: Mapping[str, Any] | None
+    _batches: int
     _loss_scale: LossScale | None
 
     @property
@@ -139,10 +140,12 @@ class Kept(PlannedOnUse):
         PlanError
             If the plan is for another network or cluster, or cannot be honoured; the old plan stays in force then.
         """
+        history, step = self.plan_history, self._batches
         self._replace_engine(plan, self._engine.read(), self._seed)
         if self._rebalance is not True or (self.rebalancer is not None and not self.rebalancer.fits(plan)):
             self._stop_exploring()
             self.rebalancer = None
+        self._earlier_spans, self._planned_at, self._earlier_moves = history.spans, step, len(self.moves)
 
 
 def _write_onnx(model: Any, path: str) -> None:

@@ -14,6 +14,7 @@ from hetero_mtf.errors import HeteroError, WorkerError
 from hetero_mtf.planning.exploration.candidates import Candidates
 from hetero_mtf.planning.exploration.next_action import next_action
 from hetero_mtf.planning.exploration.records import (
+    SETTLING,
     Build,
     Knowledge,
     MoveTo,
@@ -76,6 +77,7 @@ class Controller:
         self._moves: list[Move] = []
         self._engines: dict[object, Engine] = {}  # by `Plan.built_from`: that in force, and the one that was built or is gone back to
         self._watching: Rebalancer | None = None
+        self._engine: Engine | None = None  # that took the last step
         self._has_ended = False  # nothing more is tried
         self._built_before_s = 0.0
         self.steps_ahead: Callable[[], int | None] = lambda: None
@@ -132,6 +134,7 @@ class Controller:
         if self._has_ended or call.batch.size != trainer._engine.plan.batch_size:
             return call.advance(trainer._engine)
         self._collect()
+        self._note_engine(trainer._engine)
         while True:
             self.known = dataclasses.replace(self.known, left=self.steps_ahead())
             action = next_action(self.known)
@@ -156,6 +159,12 @@ class Controller:
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()
+
+    def _note_engine(self, engine: Engine) -> None:
+        """Let steps settle where the engine is another one, as after `restore`: its first step builds its graph."""
+        if self._engine is not None and engine is not self._engine:
+            self.known = dataclasses.replace(self.known, settling=SETTLING + 1)
+        self._engine = engine
 
     def _step(self, trainer: Any, call: StepCall, is_traced: bool) -> Sequence[Finished]:
         start_s = self._clock()
@@ -211,7 +220,7 @@ class Controller:
         start_s, before = self._clock(), trainer._engine
         engine = self._engines.pop(plan.built_from)
         engine.write(before.read())
-        trainer._engine = engine
+        trainer._engine = self._engine = engine
         trial, predicted_s = self.known.trial, self._predicted_s(plan)
         returns = any(each.plan.built_from == plan.built_from for each in self.known.trials)
         reason = "it is faster" if returns else "it promises to be faster"

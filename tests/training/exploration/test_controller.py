@@ -9,7 +9,7 @@ from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.training.exploration.controller import Controller
 from tests.planning.refinement.simulated import slower
-from tests.training.exploration.simulated_exploration import SimulatedExploration
+from tests.training.exploration.simulated_exploration import SimulatedExploration, WritableEngine
 from tests.training.rebalancing.simulated_training import PROFILE, best_s
 
 
@@ -104,3 +104,16 @@ def test_what_was_built_is_freed_at_the_end() -> None:
     assert isinstance(controller, Controller)
     controller.close()
     assert made and all(engine.closed for engine in made if engine is not training._engine)
+
+
+def test_steps_settle_where_the_engine_was_replaced_meanwhile() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0), steps=12)
+    training.train(4)
+    controller = training.rebalancer
+    assert isinstance(controller, Controller)
+    counted = len(controller.known.trial.step_s)
+    training._engine = WritableEngine(training.plan, training)
+    training.train(2)  # the first builds, and one settles
+    assert len(controller.known.trial.step_s) == counted
+    training.train(1)
+    assert len(controller.known.trial.step_s) == counted + 1

@@ -34,8 +34,12 @@ class Kept(PlannedOnUse):
     _optimizer_name: str
     _step: int
     _position: Mapping[str, Any] | None
-    _batches: int
     _loss_scale: LossScale | None
+
+    @property
+    def _batches(self) -> int:
+        """Number of the next batch."""
+        raise NotImplementedError
 
     @property
     def position(self) -> Mapping[str, Any] | None:

@@ -30,10 +30,10 @@ UNCOVERED := --deselect=tests/commands/test_main.py::test_a_signal_to_end_ends_l
 .PHONY: train mri test test-all test-every slow coverage conformance docs lint types imports check install clean
 
 train: $(STAMP)
-	@$(BIN)/python tools/train.py
+	@$(BIN)/python -m tools.train
 
 mri: $(STAMP)
-	@$(BIN)/python tools/mri.py
+	@$(BIN)/python -m tools.mri
 
 test: check
 	@$(TIMED) "fast tests" $(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
@@ -55,10 +55,10 @@ coverage: $(STAMP)
 	@$(BIN)/coverage run $(THOROUGH) $(UNCOVERED) -m "slow and serial"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage json --quiet
-	@$(BIN)/python tools/coverage_totals.py coverage.json
+	@$(BIN)/python -m tools.coverage_totals coverage.json
 
 conformance: $(STAMP)
-	@$(BIN)/python tools/conformance/run.py
+	@$(BIN)/python -m tools.conformance.run
 
 docs: $(DOCS_STAMP)
 	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --jobs auto docs docs/_build/html

@@ -5,7 +5,7 @@
     nox -s next                the pre-releases of TensorFlow and Keras, which may fail
     nox -s lowest-3.10 -- smoke             a part of the fast tests, of a minute or two
     nox -s lowest-3.10 -- tests/graph -x    other arguments of pytest
-    python tools/versions.py   write the table of docs/versions.md from what the sessions left below runs/versions
+    python -m tools.versions   write the table of docs/versions.md from what the sessions left below runs/versions
 
 Each session installs into an environment of its own (2.7 GB), and removes it at its end unless KEEP=1 is set.
 """

@@ -1,4 +1,3 @@
-#!/usr/bin/env python
 """Measure devices: the same as `hetero-mtf calibrate`."""
 
 import sys

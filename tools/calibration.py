@@ -6,21 +6,17 @@ turns; a figure is the median over rounds. Each plan is predicted by the default
 one of the predictor's terms at a time, and by the refined one, which has seen some of the plans run and others never. error =
 predicted / measured - 1.
 
-    python tools/calibration.py [--json calibration.json [--resume]]
-    python tools/calibration.py --seeds 101 --no-fixed --results -
+    python -m tools.calibration [--json calibration.json [--resume]]
+    python -m tools.calibration --seeds 101 --no-fixed --results -
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import click
 

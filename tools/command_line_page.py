@@ -1,6 +1,6 @@
 """Write the options of every command into docs/command_line.md, from the commands themselves.
 
-    python tools/command_line_page.py
+    python -m tools.command_line_page
 
 What stands above the line of `MARK` is written by hand and kept. A test checks that the page is up to date.
 """
@@ -10,16 +10,13 @@ from __future__ import annotations
 import inspect
 import pathlib
 import re
-import sys
 from collections.abc import Iterator
 
 import click
 
+from hetero_mtf.commands.main import program
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from hetero_mtf.commands.main import program  # noqa: E402
-
 PAGE = ROOT / "docs" / "command_line.md"
 MARK = "<!-- below: written by tools/command_line_page.py -->"
 GROUPS = {

@@ -1,10 +1,9 @@
-#!/usr/bin/env python
 """Runs the commands that the documentation shows and stores what they print: docs/examples/NAME-80.txt, NAME-140.txt and NAME-log.txt.
 
 The numbers are those of a terminal's columns; the log is a file that takes output and errors. Each of the three is a run of its own, from
 calibrating to the report. Run it on an idle machine, in about six minutes:
 
-    python tools/doc_examples.py
+    python -m tools.doc_examples
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ import textwrap
 
 import click
 
+from tools.terminal_text import log_text, terminal_text
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tools.terminal_text import log_text, terminal_text  # noqa: E402
-
 COLUMNS = (80, 140)
 LOG = "log"
 COMMAND_COLUMNS = 76  # of a line of a command; longer ones go on below

@@ -1,9 +1,8 @@
-#!/usr/bin/env python
 """Draw the figures of README and documentation; with --measure, first repeat the run that they show.
 
-    python tools/figures.py             # draws docs/figures/*.svg from the run in docs/figures/run
-    python tools/figures.py --measure   # some ten minutes on an idle machine with two cores
-    python tools/figures.py --mri       # the commands of docs/mri.md; some ten minutes more
+    python -m tools.figures             # draws docs/figures/*.svg from the run in docs/figures/run
+    python -m tools.figures --measure   # some ten minutes on an idle machine with two cores
+    python -m tools.figures --mri       # the commands of docs/mri.md; some ten minutes more
 
 --measure calibrates two emulated devices, plans, trains and compares, and keeps the plan and the measured times in docs/figures/run. Both
 options write what the commands print into README.md and docs/*.md, wherever a comment `<!-- output: NAME -->` stands above a block.
@@ -14,11 +13,8 @@ from __future__ import annotations
 import functools
 import pathlib
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import click
 
@@ -38,7 +34,7 @@ _TRAIN = ("train", *_WORKLOAD, "--data", "digits", "--plan")
 _EPOCHS = ("--optimizer", "adam", "--epochs", "2")
 _KEPT = ("plan.json", "measured.json")
 COMMANDS = (
-    Command("make-train", ("tools/train.py",)),
+    Command("make-train", ("-m", "tools.train")),
     Command("devices", ("devices", "--cluster", CLUSTER)),
     Command("calibrate", ("calibrate", *_WORKLOAD, "--batch-size", "64", "--budget", "60", "-o", "profile.json")),
     Command("plan", ("plan", "profile.json", "-o", "plan.json")),
@@ -58,7 +54,7 @@ _LEARNING = (*_ADAM, "--epochs", "10", "--save", "state.npz")
 _FOLDS = (*_ADAM, "--epochs", "5", "--folds", "3", "--fold", "all", "--save", "cv.npz")
 _MAPS = ("-o", "predictions.tsv", "--grad-cam", "maps", "--participant", "sub-001")
 MRI_COMMANDS = (
-    Command("make-cohort", ("tools/make_cohort.py", "cohort", "--subjects", "60")),
+    Command("make-cohort", ("-m", "tools.make_cohort", "cohort", "--subjects", "60")),
     Command("train-mri", ("train", "--cluster", CLUSTER, *_SCANS, *_NETWORK, *_CHOICES, *_LEARNING)),
     Command("evaluate-mri", ("evaluate", *_SCANS, "--checkpoint", "state.npz")),
     Command("predict-mri", ("predict", *_SCANS, "--checkpoint", "state.npz", *_MAPS)),
@@ -76,7 +72,7 @@ def write_outputs(commands: Sequence[Command], kept: Sequence[str] = ()) -> None
     """
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        output = run_commands(commands, folder, ROOT)
+        output = run_commands(commands, folder)
         for file in kept:
             shutil.copy(folder / file, RUN / file)
     for page in (ROOT / "README.md", *sorted(FIGURES.parent.glob("*.md"))):

@@ -1,10 +1,9 @@
-#!/usr/bin/env python
 """Writes docs/from_keras.md: scripts for Keras, and the lines that change for several devices.
 
 The scripts are docs/keras_scripts/*.py. What changes is the same in all of them: the import, and behind `compile` a cluster and the
 call that distributes the model. `tests/docs/test_from_keras.py` runs both versions of each and compares their results.
 
-    python tools/from_keras.py
+    python -m tools.from_keras
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-#!/usr/bin/env python
 """Draw a cohort of brain scans of two classes: a stand-in for one that needs an application, such as ADNI.
 
-    python tools/make_cohort.py cohort [--subjects 120] [--size 48] [--strength 1] [--seed 0] [--sessions 1]
+    python -m tools.make_cohort cohort [--subjects 120] [--size 48] [--strength 1] [--seed 0] [--sessions 1]
 
 Every subject is a deformed copy of one real T1 image, the ICBM 152 template inside the nilearn package (a development dependency; nothing
 is downloaded). All differ in pose, size, shape and age, which thins the cortex everywhere, unevenly, and widens the ventricles. In half
@@ -17,10 +16,7 @@ patient's, and no figure reached on them is one about dementia; ADNI's scans are
 from __future__ import annotations
 
 import pathlib
-import sys
 import time
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import click
 

@@ -1,20 +1,16 @@
-#!/usr/bin/env python
 """Publish how each public member of a distributed Keras model compares with that of the same model before, for docs/distribute.md.
 
-    python tools/model_members.py
-    python tools/render_results.py
+    python -m tools.model_members
+    python -m tools.render_results
 """
 
 from __future__ import annotations
 
 import pathlib
-import sys
 from typing import Any
 
 import click
 import numpy as np
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column

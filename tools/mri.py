@@ -1,4 +1,3 @@
-#!/usr/bin/env python
 """What `make mri` runs: a cohort of MRI scans, from files to predictions, on two unequal devices and on one of them.
 
 A cohort is drawn (tools/make_cohort.py: a stand-in, no patient's scans), the devices are measured once, and 3D-ResAttNet-18 with few
@@ -7,7 +6,7 @@ shuffled, which must teach it nothing. (Strategy auto may take the faster device
 is judged on the participants held out, and beside linear models of voxels. Every step is a command that can be run by hand, and is
 shown; all that is made is in runs/mri, report.md among it.
 
-    python tools/mri.py [--folder runs/mri] [--subjects 200] [--seeds 3] [--epochs 15]
+    python -m tools.mri [--folder runs/mri] [--subjects 200] [--seeds 3] [--epochs 15]
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from typing import Any
 
 import click
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
+from hetero_mtf.devices.environment import child_variables
 from tools.bench.comparison.measured import SCORE_COLUMNS, scored
 from tools.results.publication import TableForm, publish, table_row
 from tools.results.records import Column, Row
@@ -93,7 +91,7 @@ def demonstrate(shown: Demonstration, results: pathlib.Path | None = None) -> st
     begun_s = time.perf_counter()
     if not shown.table.exists():
         drawn = ["--subjects", shown.subjects, "--size", shown.size, "--strength", shown.strength]
-        run_script("tools/make_cohort.py", shown.folder / "cohort", *drawn)
+        run_module("tools.make_cohort", shown.folder / "cohort", *drawn)
     measuring = ["--cluster", shown.cluster, "--batch-size", shown.batch, "--optimizer", "adam", "--budget", 60, "-o", shown.profile]
     run_command("calibrate", *shown.model, *measuring)
     for strategy in (SPLIT, "single"):
@@ -105,7 +103,7 @@ def demonstrate(shown: Demonstration, results: pathlib.Path | None = None) -> st
     maps = ["--grad-cam", shown.folder / "maps", "--participant", one]
     run_command("predict", "--data", f"nifti:{shown.table}", "--checkpoint", first, "-o", shown.folder / "predictions.tsv", *maps)
     linear = shown.folder / "voxels.json"
-    run_script("tools/voxels.py", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear, "--results", "-")
+    run_module("tools.voxels", shown.table, "--size", shown.size, "--seeds", 1, "--json", linear, "--results", "-")
     cases = json.loads(linear.read_text())["cases"]
     publish(results, TABLE, score_rows(runs, cases))
     return report(shown, runs, cases, time.perf_counter() - begun_s)
@@ -152,10 +150,10 @@ def run_command(*words: Any) -> None:
     _run([sys.executable, "-m", "hetero_mtf.commands.main", *map(str, words)])
 
 
-def run_script(script: str, *words: Any) -> None:
-    """Show and run a script of the repository; a failure ends the program with its exit status."""
-    _say("python", script, *words)
-    _run([sys.executable, str(ROOT / script), *map(str, words)])
+def run_module(module: str, *words: Any) -> None:
+    """Show and run a module of the clone; a failure ends the program with its exit status."""
+    _say("python", "-m", module, *words)
+    _run([sys.executable, "-m", module, *map(str, words)])
 
 
 def _say(*words: Any) -> None:
@@ -163,7 +161,7 @@ def _say(*words: Any) -> None:
 
 
 def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, check=False)
+    done = subprocess.run(command, env=child_variables({}), check=False)
     if done.returncode:
         raise SystemExit(done.returncode)
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python
 """Plan from a profile: the same as `hetero-mtf plan`."""
 
 import sys

@@ -1,12 +1,11 @@
-#!/usr/bin/env python
 """Whether a change of the planner changes a plan: 1,088 plans of 64 generated profiles, bit for bit.
 
 The first run writes profiles and plans into a folder; a later one, of changed code, reads the profiles, plans again and lists every plan
 that differs: a field of it, or the exception that is raised instead. Sentences for people (reasons, what-if clauses, the space of a proof)
 are not compared. No device is needed. Some twenty minutes on one core; `--only` takes some of the networks.
 
-    git checkout OLD && python tools/plan_snapshot.py snapshot/
-    git checkout NEW && python tools/plan_snapshot.py snapshot/
+    git checkout OLD && python -m tools.plan_snapshot snapshot/
+    git checkout NEW && python -m tools.plan_snapshot snapshot/
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from typing import Any
 
 import click
 import numpy as np
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import hetero_mtf as hm
 

@@ -1,7 +1,6 @@
-#!/usr/bin/env python
 """Write the result tables of README.md and the pages below docs from the JSON files in docs/results.
 
-    python tools/render_results.py [--check]
+    python -m tools.render_results [--check]
 
 What stands between the marks of a page is replaced; everything else stays. With --check nothing is written, and the command fails
 where a page is not up to date. `tools/results/pages.py` says what a mark may ask for.
@@ -10,11 +9,8 @@ where a page is not up to date. `tools/results/pages.py` says what a mark may as
 from __future__ import annotations
 
 import pathlib
-import sys
 
 import click
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from hetero_mtf.errors import HeteroError
 from tools.results.pages import filled, load_all, pages_of
@@ -48,7 +44,7 @@ def main(check: bool, root: pathlib.Path) -> None:
             page.write_text(text, encoding="utf-8")
         click.echo(f"{page.relative_to(root)} {'is not up to date' if check else 'written'}")
     if check and pages:
-        raise click.ClickException("some pages differ from the results; run python tools/render_results.py")
+        raise click.ClickException("some pages differ from the results; run python -m tools.render_results")
 
 
 if __name__ == "__main__":

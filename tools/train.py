@@ -1,8 +1,7 @@
-#!/usr/bin/env python
 """What `make train` runs: measure two unequal devices, plan, train the digits network on them, and compare step times.
 
 It is `hetero-mtf train --compare` with the arguments below; others on the command line come after them and win, so
-`python tools/train.py --epochs 2 --cluster local:cpu:0,cpu:0` works. Where there is a GPU, it and the CPU are the two devices.
+`python -m tools.train --epochs 2 --cluster local:cpu:0,cpu:0` works. Where there is a GPU, it and the CPU are the two devices.
 """
 
 import os

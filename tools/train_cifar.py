@@ -1,10 +1,9 @@
-#!/usr/bin/env python
 """Train a network on CIFAR-10 over unequal devices: one command, from the files to the test accuracy and the speed-up.
 
 Without --data a task of the shape of CIFAR-10 is generated (tools/generated/tasks.py), which is said, with the test accuracy of a linear
 model on it. Options that are not listed here go to `hetero-mtf train`. All that is written is in --folder.
 
-    python tools/train_cifar.py [--data cifar10:DIR] [--model resnet18] [--cluster emulate:1.0,0.5] [--epochs 5] [--quick]
+    python -m tools.train_cifar [--data cifar10:DIR] [--model resnet18] [--cluster emulate:1.0,0.5] [--epochs 5] [--quick]
 
 DIR holds data_batch_1 to data_batch_5 and test_batch, as the archive cifar-10-python.tar.gz has them (or .bin files of
 cifar-10-binary.tar.gz), itself or in the sub-folder that the archive makes.
@@ -15,11 +14,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import click
 import numpy as np

@@ -1,11 +1,10 @@
-#!/usr/bin/env python
 """Train 3D-ResAttNet-18 on scans of two classes over unequal devices: one command, from files to the test accuracy and the speed-up.
 
 Without --data a cohort is generated (tools/make_cohort.py: deformed copies of one template, no patient's scans), which is said. Three
 tenths of the participants are held out for testing. Options that are not listed here go to `hetero-mtf train`. All that is written is in
 --folder.
 
-    python tools/train_mri.py [--data nifti:TABLE] [--cluster emulate:1.0,0.5] [--epochs 15] [--quick]
+    python -m tools.train_mri [--data nifti:TABLE] [--cluster emulate:1.0,0.5] [--epochs 15] [--quick]
 
 TABLE has tab-separated columns participant_id, diagnosis and path, as a BIDS participants.tsv; --label names another column of labels.
 """
@@ -16,11 +15,7 @@ import dataclasses
 import json
 import os
 import pathlib
-import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import click
 
@@ -127,7 +122,7 @@ def cohort(training: MriTraining) -> pathlib.Path:
         write_study(Study(subjects=training.subjects, size=training.size, strength=training.strength), folder)
     click.echo(
         f"No --data was given, so these are no patients' scans but a generated cohort of {training.subjects} subjects, half of them with "
-        f"atrophy (strength {training.strength:g}): {table}; a linear model of its voxels: python tools/voxels.py {table}"
+        f"atrophy (strength {training.strength:g}): {table}; a linear model of its voxels: python -m tools.voxels {table}"
     )
     return table
 

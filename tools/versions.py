@@ -1,22 +1,18 @@
-#!/usr/bin/env python
 """Publish what the sessions of noxfile.py left: the versions that the fast tests passed with, for docs/versions.md.
 
     nox                         run the sessions (an environment of 2.7 GB each, and some minutes)
-    python tools/versions.py    read what they left below runs/versions, and write docs/results/versions.json
-    python tools/render_results.py
+    python -m tools.versions    read what they left below runs/versions, and write docs/results/versions.json
+    python -m tools.render_results
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from tools.results.publication import ROOT, TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row

@@ -5,7 +5,7 @@ voxels, and a logistic regression on the principal components that hold 80 % of 
 predicted by a model that was trained on other folds; the area under the ROC curve (AUC) is over all of them, with DeLong's 95 % interval,
 and the folds are drawn again with each seed. Scans are read as the network reads them. With permuted labels the AUC has to be near a half.
 
-    python tools/make_cohort.py cohort && python tools/voxels.py cohort/participants.tsv [--size 48] [--seeds 3] [--json voxels.json]
+    python -m tools.make_cohort cohort && python -m tools.voxels cohort/participants.tsv [--size 48] [--seeds 3] [--json voxels.json]
 
 Klöppel and others, "Automatic classification of MR scans in Alzheimer's disease", Brain 131(3), 2008, for linear machines on voxels.
 """
@@ -16,8 +16,6 @@ import pathlib
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import click
 import numpy as np

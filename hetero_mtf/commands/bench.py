@@ -26,7 +26,7 @@ def command(name: str | None, arguments: tuple[str, ...]) -> None:
         return
     path = benchmark(name or "", ROOT)
     sys.argv = [str(path), *arguments]
-    sys.path.insert(0, str(path.parent))  # as for a script
+    sys.path.insert(0, str(ROOT))  # as `python -m tools.bench.NAME` does there
     runpy.run_path(str(path), run_name="__main__")
 
 

@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 _FOLDERS = "hetero_mtf|tests|tools|models|docs"
 _FILE = re.compile(rf"`(?:python3? )?((?:{_FOLDERS})/[\w./-]*)")
+_MODULE = re.compile(r"`python -m (tools\.[\w.]+)")
 
 
 class Block(NamedTuple):
@@ -61,8 +62,9 @@ class Page:
         return [shlex.join(words) for words in (shlex.split(line, comments=True) for line in lines) if words]
 
     def files(self) -> list[str]:
-        """Return the files of the repository that the text names as code."""
-        return sorted({name.rstrip(".") for name in _FILE.findall(self.text)})
+        """Return the files of the repository that the text names as code, by their path or by the module that a command runs."""
+        modules = {module_file(name).relative_to(ROOT).as_posix() for name in _MODULE.findall(self.text)}
+        return sorted({name.rstrip(".") for name in _FILE.findall(self.text)} | modules)
 
     def links(self) -> list[str]:
         """Return the targets of links and pictures."""
@@ -86,6 +88,12 @@ class Page:
 @functools.cache  # a page is asked for its tokens about twenty times while tests are collected
 def _parsed(text: str) -> list[Token]:
     return markdown_it.MarkdownIt("commonmark").enable("table").parse(text)
+
+
+def module_file(name: str) -> pathlib.Path:
+    """Return the file that `python -m NAME` runs."""
+    path = ROOT / name.replace(".", "/")
+    return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def pages() -> list[Page]:

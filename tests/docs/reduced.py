@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import click
 
 from hetero_mtf.commands.main import program
-from tests.docs.pages import ROOT
+from hetero_mtf.devices.environment import child_variables
+from tests.docs.pages import ROOT, module_file
 
 _SMALLER = (  # in a command as text: a pattern, and what is written instead
     (r"--budget \S+", "--budget 4"),
@@ -47,6 +48,8 @@ def faults(line: str, own_files: Sequence[str] = ()) -> list[str]:
         return _command_faults(words[1:], own_files)
     if words[0] == "make":
         return [f"no target {word}" for word in words[1:] if "=" not in word and f"\n{word}:" not in (ROOT / "Makefile").read_text()]
+    if words[:2] == ["python", "-m"] and words[2].startswith("tools."):
+        return [] if module_file(words[2]).exists() else [f"no module {words[2]}"]
     if words[0].startswith("python") and words[1].endswith(".py"):
         return [] if (ROOT / words[1]).is_file() or words[1] in own_files else [f"no file {words[1]}"]
     return [] if words[0] in _SHELL else [f"{words[0]} is not a program that the pages may use"]
@@ -86,7 +89,7 @@ def reduced(line: str) -> str | None:
     """Return a command that does the same on less, or None where it is not run: servers, other hosts, installation and the like."""
     words = shlex.split(line)
     is_own = words[0] == "hetero-mtf" and words[1] not in _NOT_RUN
-    if not (is_own or words[:2] == ["python", "tools/make_cohort.py"]) or any(name in line for name in _NOT_POSSIBLE):
+    if not (is_own or words[:3] == ["python", "-m", "tools.make_cohort"]) or any(name in line for name in _NOT_POSSIBLE):
         return None
     for pattern, replacement in _SMALLER:
         line = re.sub(pattern, replacement, line)
@@ -103,8 +106,7 @@ def reduced(line: str) -> str | None:
 def run(line: str, folder: pathlib.Path) -> str:
     """Return the output of a command run in a folder; raise AssertionError, with its end, where it fails."""
     words = shlex.split(line)
-    start = [sys.executable, "-m", "hetero_mtf.commands.main"] if words[0] == "hetero-mtf" else [sys.executable, str(ROOT / words[1])]
-    rest = words[1:] if words[0] == "hetero-mtf" else words[2:]
-    done = subprocess.run([*start, *rest], cwd=folder, capture_output=True, text=True, timeout=560)
+    start = [sys.executable, *(["-m", "hetero_mtf.commands.main"] if words[0] == "hetero-mtf" else [])]
+    done = subprocess.run([*start, *words[1:]], cwd=folder, env=child_variables({}), capture_output=True, text=True, timeout=560)
     assert done.returncode == 0, f"{line}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
     return done.stdout

@@ -11,7 +11,7 @@ from tools.command_line_page import MARK, PAGE, page
 
 def test_the_page_is_up_to_date() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert page(text) == text, "write it again with: python tools/command_line_page.py"
+    assert page(text) == text, "write it again with: python -m tools.command_line_page"
 
 
 @pytest.mark.parametrize("name", NAMES)

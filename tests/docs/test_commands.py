@@ -44,7 +44,7 @@ def test_the_commands_of_a_page_parse(page: Page) -> None:
         ("hetero-mtf calibrate --model hetero_mtf.models.digits:gone", "gone"),
         ("hetero-mtf train --model own.py:network", "--data"),
         ("make no-such-target", "no-such-target"),
-        ("python tools/gone.py", "tools/gone.py"),
+        ("python -m tools.gone", "tools.gone"),
         ("frobnicate", "frobnicate"),
     ],
 )

@@ -78,7 +78,7 @@ def test_two_lines_are_added(name: str) -> None:
 
 
 def test_the_page_is_what_the_scripts_give() -> None:
-    assert from_keras.PAGE.read_text() == from_keras.page(), "run python tools/from_keras.py"
+    assert from_keras.PAGE.read_text() == from_keras.page(), "run python -m tools.from_keras"
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import pickle
 import re
@@ -14,11 +13,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from hetero_mtf.devices.environment import child_variables
 from hetero_mtf.report.measured import Measured
 from tools import train_cifar
 from tools.results import training_run
-
-SCRIPT = pathlib.Path(train_cifar.__file__)
 
 
 @pytest.fixture
@@ -108,8 +106,8 @@ def test_a_small_network_is_trained_from_end_to_end(tmp_path: pathlib.Path) -> N
         "--budget",
         "2",
     ]
-    command = [sys.executable, str(SCRIPT), *sizes, "--cluster", "local:cpu:0,cpu:0", "--folder", str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, timeout=280)
+    command = [sys.executable, "-m", "tools.train_cifar", *sizes, "--cluster", "local:cpu:0,cpu:0", "--folder", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=child_variables({"CUDA_VISIBLE_DEVICES": ""}), timeout=280)
     assert ended.returncode == 0, ended.stderr
     summary = ended.stdout.partition("\nSummary\n")[2]
     assert re.search(r"throughput +\d+ samples/s\n +time an epoch +\S+ m?s\n +test accuracy +[01]\.\d{3}\n +linear model", summary)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -12,12 +11,11 @@ import sys
 import pytest
 from click.testing import CliRunner, Result
 
+from hetero_mtf.devices.environment import child_variables
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.scores import scores
 from tools import train_mri
 from tools.results import training_run
-
-SCRIPT = pathlib.Path(train_mri.__file__)
 
 
 @pytest.fixture
@@ -76,7 +74,7 @@ def test_without_data_a_cohort_is_generated_once_and_said_to_be_one(
         ended = _invoked(tmp_path, "--quick", "--subjects", "12")
         assert ended.exit_code == 0, ended.output
     assert [(asked.subjects, asked.size) for asked in written] == [(12, 32)]
-    assert "no patients' scans but a generated cohort of 12 subjects" in ended.output and "tools/voxels.py" in ended.output
+    assert "no patients' scans but a generated cohort of 12 subjects" in ended.output and "python -m tools.voxels" in ended.output
     assert commands[0][commands[0].index("--data") + 1] == f"nifti:{tmp_path / 'cohort-12-32-1' / 'participants.tsv'}"
 
 
@@ -91,8 +89,8 @@ def test_a_wrong_path_ends_in_a_sentence(tmp_path: pathlib.Path, capfd: pytest.C
 def test_a_cohort_is_trained_on_from_end_to_end(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("nilearn")
     sizes = ["--quick", "--subjects", "16", "--width", "4", "--epochs", "2", "--budget", "2"]
-    command = [sys.executable, str(SCRIPT), *sizes, "--cluster", "local:cpu:0,cpu:0", "--folder", str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, timeout=280)
+    command = [sys.executable, "-m", "tools.train_mri", *sizes, "--cluster", "local:cpu:0,cpu:0", "--folder", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=child_variables({"CUDA_VISIBLE_DEVICES": ""}), timeout=280)
     assert ended.returncode == 0, ended.stderr
     summary = ended.stdout.partition("\nSummary\n")[2]
     assert re.search(r"throughput +\d+ samples/s\n +time an epoch +\S+ m?s\n +test accuracy +[01]\.\d{3}\n", summary)

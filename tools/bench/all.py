@@ -3,9 +3,9 @@
 A bench that fails does not stop the others; at the end the command says which failed, with the last lines of each, and exits with 1. Run it
 on an idle machine. Durations are those expected on two idle cores; a bench that takes five times as long, and ten minutes more, is ended.
 
-    python tools/bench/all.py --at-most 10
-    python tools/bench/all.py --only planner --only mixing
-    python tools/bench/all.py --list
+    python -m tools.bench.all --at-most 10
+    python -m tools.bench.all --only planner --only mixing
+    python -m tools.bench.all --list
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
@@ -38,12 +36,12 @@ class BenchRun:
     Parameters
     ----------
     name : to choose it by.
-    command : what is run in the clone, after "python".
+    command : what is run in the clone, after "python -m".
     minutes : expected duration.
     results : names of the tables that it writes.
     torch : whether it takes --torch-python.
     needs : file or folder that has to be there.
-    maker : command that makes it, after "python"; empty where the user fetches it.
+    maker : command that makes it, after "python -m"; empty where the user fetches it.
     """
 
     name: str
@@ -62,71 +60,71 @@ class BenchRun:
 
 _LEARNT = ("", "_claims", "_accuracy")
 PAPERS = (
-    BenchRun("paper_filters", "tools/papers/filters.py", 60, tuple(f"paper_filters{part}" for part in (*_LEARNT, "_equivalence"))),
+    BenchRun("paper_filters", "tools.papers.filters", 60, tuple(f"paper_filters{part}" for part in (*_LEARNT, "_equivalence"))),
     BenchRun(
         "paper_genetic_pipeline",
-        "tools/papers/genetic_pipeline.py",
+        "tools.papers.genetic_pipeline",
         60,
         tuple(f"paper_genetic_pipeline{part}" for part in ("", "_claims", "_auc")),
         torch=True,
     ),
-    BenchRun("paper_layerwise", "tools/papers/layerwise.py", 60, tuple(f"paper_layerwise{part}" for part in (*_LEARNT, "_memory"))),
+    BenchRun("paper_layerwise", "tools.papers.layerwise", 60, tuple(f"paper_layerwise{part}" for part in (*_LEARNT, "_memory"))),
     BenchRun(
         "paper_butterfly",
-        "tools/papers/butterfly.py",
+        "tools.papers.butterfly",
         60,
         (*(f"paper_butterfly{part}" for part in (*_LEARNT, "_equivalence")), "paper_speedup"),
     ),
 )
 RUNS = (
-    BenchRun("simulator", "tools/bench/simulator.py", 0.5, ("simulator",)),
-    BenchRun("mixing", "tools/bench/mixing.py", 2, ("mixing",)),
-    BenchRun("feeding", "tools/bench/step/feeding.py", 3, ("feeding",)),
-    BenchRun("exposed", "tools/bench/step/exposed.py", 12, ("exposed",)),
-    BenchRun("two_batches", "tools/bench/step/two_batches.py", 8, ("two_batches",)),
-    BenchRun("emulation_sending", "tools/bench/emulation/sending.py", 3, ("emulation_sending",)),
-    BenchRun("emulation_periods", "tools/bench/emulation/periods.py", 6, ("emulation_periods",)),
-    BenchRun("graph_size", "tools/bench/graph_size.py", 2, ("graph_size",)),
-    BenchRun("collectives", "tools/bench/collectives.py", 2, ("collectives", "collective_crossovers")),
-    BenchRun("planner", "tools/bench/planner.py", 3, ("planner",)),
-    BenchRun("uneven_split_paper_a", "tools/bench/uneven_split.py --paper-a --batch 64 --rounds 5", 3, ("uneven_split_paper_a",)),
-    BenchRun("first_run", "tools/bench/first_run.py", 4, ("first_run",)),
-    BenchRun("overhead", "tools/bench/overhead.py", 5, ("overhead",)),
-    BenchRun("auto_comparison", "tools/bench/auto.py --part comparison", 4, ("auto_comparison",), torch=True),
-    BenchRun("hybrid", "tools/bench/hybrid.py", 5, ("hybrid",)),
-    BenchRun("allocation_bound", "tools/bench/allocation_bound.py", 5, ("allocation_bound",)),
-    BenchRun("uneven_batch", "tools/bench/uneven_batch.py", 6, ("uneven_batch",), torch=True),
-    BenchRun("rivals", "tools/bench/baselines/rivals.py", 20, ("rivals",), torch=True),
-    BenchRun("rivals_one_device", "tools/bench/baselines/one_device.py", 4, ("rivals_one_device",), torch=True),
-    BenchRun("batch_sizes", "tools/bench/batch_sizes.py", 6, ("batch_sizes",)),
+    BenchRun("simulator", "tools.bench.simulator", 0.5, ("simulator",)),
+    BenchRun("mixing", "tools.bench.mixing", 2, ("mixing",)),
+    BenchRun("feeding", "tools.bench.step.feeding", 3, ("feeding",)),
+    BenchRun("exposed", "tools.bench.step.exposed", 12, ("exposed",)),
+    BenchRun("two_batches", "tools.bench.step.two_batches", 8, ("two_batches",)),
+    BenchRun("emulation_sending", "tools.bench.emulation.sending", 3, ("emulation_sending",)),
+    BenchRun("emulation_periods", "tools.bench.emulation.periods", 6, ("emulation_periods",)),
+    BenchRun("graph_size", "tools.bench.graph_size", 2, ("graph_size",)),
+    BenchRun("collectives", "tools.bench.collectives", 2, ("collectives", "collective_crossovers")),
+    BenchRun("planner", "tools.bench.planner", 3, ("planner",)),
+    BenchRun("uneven_split_paper_a", "tools.bench.uneven_split --paper-a --batch 64 --rounds 5", 3, ("uneven_split_paper_a",)),
+    BenchRun("first_run", "tools.bench.first_run", 4, ("first_run",)),
+    BenchRun("overhead", "tools.bench.overhead", 5, ("overhead",)),
+    BenchRun("auto_comparison", "tools.bench.auto --part comparison", 4, ("auto_comparison",), torch=True),
+    BenchRun("hybrid", "tools.bench.hybrid", 5, ("hybrid",)),
+    BenchRun("allocation_bound", "tools.bench.allocation_bound", 5, ("allocation_bound",)),
+    BenchRun("uneven_batch", "tools.bench.uneven_batch", 6, ("uneven_batch",), torch=True),
+    BenchRun("rivals", "tools.bench.baselines.rivals", 20, ("rivals",), torch=True),
+    BenchRun("rivals_one_device", "tools.bench.baselines.one_device", 4, ("rivals_one_device",), torch=True),
+    BenchRun("batch_sizes", "tools.bench.batch_sizes", 6, ("batch_sizes",)),
     BenchRun(
         "voxels",
-        f"tools/voxels.py {COHORT}",
+        f"tools.voxels {COHORT}",
         6,
         ("voxels",),
         needs=COHORT,
-        maker=f"tools/make_cohort.py {COHORT.parent} --subjects 200 --size 48",
+        maker=f"tools.make_cohort {COHORT.parent} --subjects 200 --size 48",
     ),
-    BenchRun("written", "tools/bench/today/speed.py", 7, ("written",)),
-    BenchRun("rebalancing", "tools/bench/today/rebalancing.py", 7, ("rebalancing",)),
-    BenchRun("genetic", "tools/bench/genetic.py", 8, ("genetic", "genetic_operations", "genetic_large")),
-    BenchRun("others_layer_graphs", "tools/bench/others/layer_graphs.py", 3, ("others_layer_graphs",), needs=LAYER_GRAPHS),
-    BenchRun("others_profiles", "tools/bench/others/profiles.py", 8, ("others_profiles",), needs=PROFILES),
-    BenchRun("resattnet", "tools/bench/resattnet.py --rounds 3", 8, ("resattnet",)),
-    BenchRun("uneven_split", "tools/bench/uneven_split.py", 9, ("uneven_split",)),
-    BenchRun("mri", "tools/mri.py", 11, ("mri",)),
-    BenchRun("late_memory", "tools/bench/late/memory.py", 12, ("late_memory",)),
-    BenchRun("pipeline", "tools/bench/pipeline.py --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
-    BenchRun("auto_efficiency", "tools/bench/auto.py --part efficiency", 20, ("auto_efficiency",)),
-    BenchRun("calibration", "tools/calibration.py", 20, ("calibration", "predictor_terms")),
-    BenchRun("late_cohort", "tools/bench/late/cohort.py", 25, ("late_cohort",)),
-    BenchRun("memory", "tools/bench/memory.py", 40, ("memory",)),
-    BenchRun("late_speed", "tools/bench/late/speed.py", 45, ("late_speed", "late_speed_arrangements")),
-    BenchRun("prediction", "tools/bench/prediction.py", 70, ("prediction", "prediction_ranks")),
-    BenchRun("precision_speed", "tools/bench/today/precision_speed.py", 1, ("precision_speed",)),
-    BenchRun("precision", "tools/bench/today/precision.py", 25, ("precision",)),
-    BenchRun("late_accuracy", "tools/bench/late/accuracy.py", 90, ("late_accuracy",)),
-    BenchRun("unseen", "tools/bench/unseen.py", 130, ("unseen",)),
+    BenchRun("written", "tools.bench.today.speed", 7, ("written",)),
+    BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),
+    BenchRun("genetic", "tools.bench.genetic", 8, ("genetic", "genetic_operations", "genetic_large")),
+    BenchRun("others_layer_graphs", "tools.bench.others.layer_graphs", 3, ("others_layer_graphs",), needs=LAYER_GRAPHS),
+    BenchRun("others_profiles", "tools.bench.others.profiles", 8, ("others_profiles",), needs=PROFILES),
+    BenchRun("resattnet", "tools.bench.resattnet --rounds 3", 8, ("resattnet",)),
+    BenchRun("uneven_split", "tools.bench.uneven_split", 9, ("uneven_split",)),
+    BenchRun("mri", "tools.mri", 11, ("mri",)),
+    BenchRun("late_memory", "tools.bench.late.memory", 12, ("late_memory",)),
+    BenchRun("pipeline", "tools.bench.pipeline --rounds 3", 16, ("pipeline", "pipeline_arrangements")),
+    BenchRun("auto_efficiency", "tools.bench.auto --part efficiency", 20, ("auto_efficiency",)),
+    BenchRun("calibration", "tools.calibration", 20, ("calibration", "predictor_terms")),
+    BenchRun("late_cohort", "tools.bench.late.cohort", 25, ("late_cohort",)),
+    BenchRun("memory", "tools.bench.memory", 40, ("memory",)),
+    BenchRun("late_speed", "tools.bench.late.speed", 45, ("late_speed", "late_speed_arrangements")),
+    BenchRun("prediction", "tools.bench.prediction", 70, ("prediction", "prediction_ranks")),
+    BenchRun("precision_speed", "tools.bench.today.precision_speed", 1, ("precision_speed",)),
+    BenchRun("precision", "tools.bench.today.precision", 25, ("precision",)),
+    BenchRun("late_accuracy", "tools.bench.late.accuracy", 90, ("late_accuracy",)),
+    BenchRun("unseen", "tools.bench.unseen", 130, ("unseen",)),
     *PAPERS,
 )
 
@@ -160,7 +158,7 @@ def failure(run: BenchRun, results: pathlib.Path, torch_python: str | None) -> s
         with tempfile.TemporaryFile("w+") as log:
             try:
                 ended = subprocess.run(
-                    [sys.executable, *words], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, timeout=60 * (5 * run.minutes + 10)
+                    [sys.executable, "-m", *words], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, timeout=60 * (5 * run.minutes + 10)
                 )
                 reason = f"exit code {ended.returncode}" if ended.returncode else None
             except subprocess.TimeoutExpired as late:
@@ -175,7 +173,8 @@ def failure(run: BenchRun, results: pathlib.Path, torch_python: str | None) -> s
 
 def overview() -> str:
     """Return a Markdown table of the runs."""
-    rows = tuple((run.name, f"`python {run.command}`", f"{run.minutes:g}", ", ".join(f"`{n}.json`" for n in run.results)) for run in RUNS)
+    files = {run: ", ".join(f"`{name}.json`" for name in run.results) for run in RUNS}
+    rows = tuple((run.name, f"`python -m {run.command}`", f"{run.minutes:g}", files[run]) for run in RUNS)
     return Table(("name", "command", "minutes", "files in docs/results"), rows, left=2).markdown()
 
 
@@ -201,13 +200,13 @@ def main(most_minutes: float | None, names: tuple[str, ...], torch_python: str |
     for run in lacking:
         click.echo(f"{run.name} is left out, {run.needs} is not there; fetch it as {shlex.split(run.command)[0]} says")
     for run in (run for run in runs if run not in lacking):
-        click.echo(f"\n{run.name}: python {run.command} (about {run.minutes:g} min)")
+        click.echo(f"\n{run.name}: python -m {run.command} (about {run.minutes:g} min)")
         start_s = time.monotonic()
         reason = failure(run, results, torch_python)
         click.echo(f"{run.name}: {'FAILED' if reason else 'done'} after {(time.monotonic() - start_s) / 60:.1f} min")
         failures |= {run.name: reason} if reason else {}
     if results.resolve() == RESULTS.resolve():
-        subprocess.run([sys.executable, str(ROOT / "tools" / "render_results.py")], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "tools.render_results"], cwd=ROOT, check=True)
     for name, reason in failures.items():
         click.echo(f"\n{name} failed: {reason}", err=True)
     sys.exit(1 if failures else 0)

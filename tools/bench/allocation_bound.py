@@ -6,7 +6,7 @@ exact optimum is computed apart; the bound is told a J that is reached, as an al
 Fluid is the bound before: work flows, memory is free. The bound is meant for chains that are too large to solve; these are small
 enough for the optimum to be known.
 
-    python tools/bench/allocation_bound.py [--instances 12] [--json bound.json]
+    python -m tools.bench.allocation_bound [--instances 12] [--json bound.json]
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import statistics
 import sys
 import time
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

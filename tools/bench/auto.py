@@ -10,22 +10,18 @@ Comparison: six convolutions of 64 to 512 filters with pools, 32x32 images, a de
 gloo, where a Python with torch is named, and tf.distribute.MultiWorkerMirroredStrategy, with equal batches on the same cores under the
 same limits, take turns with this project's plans.
 
-    python tools/bench/auto.py [--torch-python ~/torch-env/bin/python] [--json auto.json]
-    python tools/bench/auto.py --part efficiency --model vgg11
-    python tools/bench/auto.py --part efficiency --model vgg11 --limit compute
+    python -m tools.bench.auto [--torch-python ~/torch-env/bin/python] [--json auto.json]
+    python -m tools.bench.auto --part efficiency --model vgg11
+    python -m tools.bench.auto --part efficiency --model vgg11 --limit compute
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

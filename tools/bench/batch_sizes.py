@@ -4,7 +4,7 @@ A small convolutional net with batch norm and Adam is trained on, or predicts, b
 in random order, twice each, in a process of its own. Memory is what the process holds of the machine's (RSS), with what the workers of
 an emulated cluster hold.
 
-    python tools/bench/batch_sizes.py [--cluster local:cpu:0,cpu:0] [--mode train]
+    python -m tools.bench.batch_sizes [--cluster local:cpu:0,cpu:0] [--mode train]
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ import pathlib
 import subprocess
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

@@ -5,21 +5,17 @@ turns; a figure is the median over windows. Predicted beside measured: the formu
 between all pairs, measured in the same run while nothing else is sent. A crossover is measured as the
 limit between two sizes that wastes least time, each method taken on its own side.
 
-    python tools/bench/collectives.py [--shares 0.5,0.5,0.5,0.5] [--windows 3]
+    python -m tools.bench.collectives [--shares 0.5,0.5,0.5,0.5] [--windows 3]
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

@@ -4,21 +4,17 @@
 equal split and the plan take turns, and a figure is the median over rounds. ideal = 1 / sum over devices of 1 / T_d, T_d the step of
 device d alone; efficiency = ideal / planned.
 
-    python tools/bench/first_run.py [--cluster emulate:1.0,0.5]
+    python -m tools.bench.first_run [--cluster emulate:1.0,0.5]
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
@@ -51,7 +47,7 @@ def trained(cluster: str, folder: pathlib.Path) -> str:
     folder : for the state, the profile, the plan and the measured times.
     """
     saved = ["--cluster", cluster, "--save", str(folder / "digits.npz"), "--measured", str(folder / "measured.json")]
-    ended = subprocess.run([sys.executable, str(ROOT / "tools" / "train.py"), *saved], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    ended = subprocess.run([sys.executable, "-m", "tools.train", *saved], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     click.echo(ended.stdout, err=True)
     if ended.returncode:
         raise click.ClickException(f"tools/train.py ended with exit code {ended.returncode}; its last lines are above")

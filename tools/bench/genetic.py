@@ -10,7 +10,7 @@ Then chains of 60 to 430 single operations on 3 to 8 devices of speeds up to 1:3
 by orders of magnitude between boundaries: at most 5 s of CPU time each. Their indices begin at 0; the allocator was adjusted on those
 from 10,000 on. Last, a chain of 1,000 blocks on 128 devices (at most 60 s), with its gap to a lower bound.
 
-    python tools/bench/genetic.py [--instances 201] [--operations 45] [--large/--no-large] [--json genetic.json]
+    python -m tools.bench.genetic [--instances 201] [--operations 45] [--large/--no-large] [--json genetic.json]
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ import statistics
 import sys
 import time
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

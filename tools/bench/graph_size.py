@@ -5,21 +5,17 @@ most 5 s more; keras.applications.ResNet50 at 32x32, with momentum, is built in 
 The net of 50 convolutions is built in at most 60 s as a pipeline of 3 stages for 8 microbatches, on a device a stage or on groups of
 two, two and one that split the filters or the samples.
 
-    python tools/bench/graph_size.py
+    python -m tools.bench.graph_size
 """
 
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

@@ -4,7 +4,7 @@ An AlexNet-like network, whose convolutions hold the work and whose dense layers
 strategy plans its own unequal sizes from one calibration. All are open side by side and take turns; a figure is the median over rounds.
 efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone.
 
-    python tools/bench/hybrid.py [--shares 1.0,0.5] [--batch 64] [--size 64] [--hidden 4096]
+    python -m tools.bench.hybrid [--shares 1.0,0.5] [--batch 64] [--size 64] [--hidden 4096]
 
 Krizhevsky, "One weird trick for parallelizing convolutional neural networks", arXiv 1404.5997, 2014, for equal devices.
 """
@@ -14,13 +14,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import os
 import pathlib
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

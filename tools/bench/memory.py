@@ -7,7 +7,7 @@ resident memory (VmHWM) after them, less what it was when the worker had connect
 and 4 microbatches, and keeps its activations or, "recomputed", computes them again. All train by SGD with momentum, but those that name an
 optimizer, which updates full variables and so gathers them. A strategy that a network does not allow is left out.
 
-    python tools/bench/memory.py [--shares 1.0,0.5] [--network vgg11 --network ...] [--strategy single ...] [--steps 4] [--budget 20]
+    python -m tools.bench.memory [--shares 1.0,0.5] [--network vgg11 --network ...] [--strategy single ...] [--steps 4] [--budget 20]
 
 Memory of the machine: some 5 GB for the largest network with its workers.
 """
@@ -16,15 +16,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import pathlib
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

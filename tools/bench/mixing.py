@@ -3,20 +3,16 @@
 The same network, batches and epochs, from three seeds: gradients all-reduced (synchronous, so the number of devices does not
 matter), and weights mixed in pairs on 2, 4 and 5 unequal processors. Accuracy, not speed, is compared: the processors are of one process.
 
-    python tools/bench/mixing.py [--epochs 6]
+    python -m tools.bench.mixing [--epochs 6]
 
 Zhao and Canny ("Butterfly mixing", SDM 2013) report convergence almost as fast as with all-reduce.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

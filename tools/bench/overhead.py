@@ -7,22 +7,18 @@ seconds, TensorFlow sometimes waits at its end until they are over.
 
 With `--where` a step is looked into instead: single steps of Keras and of a Trainer take turns, and one of the latter is traced.
 
-    python tools/bench/overhead.py [--rounds 7] [--network ViT] [--where]
+    python -m tools.bench.overhead [--rounds 7] [--network ViT] [--where]
 """
 
 from __future__ import annotations
 
 import collections
 import functools
-import os
 import pathlib
 import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

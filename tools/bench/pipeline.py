@@ -7,24 +7,20 @@ model parallelism, and predicted steps within 15 % of the measured ones (median 
 J = sum of stages and transfers + (M - 1) * the largest of them: from the profile, and from the stages' seconds in traced steps, with the
 profile's transfers. The bubble is the idle part of the passes: predicted, measured in traced steps, and the ideal (S - 1) / (M + S - 1).
 
-    python tools/bench/pipeline.py [--json pipeline.json [--resume]]
-    python tools/bench/pipeline.py --model vgg11 --cluster 1.0,0.5
+    python -m tools.bench.pipeline [--json pipeline.json [--resume]]
+    python -m tools.bench.pipeline --model vgg11 --cluster 1.0,0.5
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import pathlib
 import statistics
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

@@ -5,21 +5,17 @@ Networks on clusters that do not exist, from generated profiles of unequal devic
 batch norm, ReLU) on 512 (at most 60 s). Each is planned by `hm.plan`, strategy auto, and by strategy layers alone. CPU s are
 those of the process, wall s what passed meanwhile: on a machine that does other work too the first is the claim.
 
-    python tools/bench/planner.py [--case resnet50] [--json planner.json]
+    python -m tools.bench.planner [--case resnet50] [--json planner.json]
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

@@ -6,15 +6,14 @@ device that is fastest alone and the next plans by their predictions are open si
 rounds. Plans predicted to take more than twice the best are left out. error = predicted / measured - 1; regret = seconds of the plan
 ranked first / those of the fastest one measured - 1.
 
-    python tools/bench/prediction.py --json prediction.json [--resume]
-    python tools/bench/prediction.py --model vgg11 --cluster 1.0,0.5
+    python -m tools.bench.prediction --json prediction.json [--resume]
+    python -m tools.bench.prediction --model vgg11 --cluster 1.0,0.5
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import pathlib
 import statistics
 import sys
@@ -22,9 +21,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

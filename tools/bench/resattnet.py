@@ -5,18 +5,14 @@ plan that auto takes are open side by side on emulated devices and take turns; a
 measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone. Paper B (Akintoye et al., IEEE Access 10 (2022)
 77950-77961) reports 20 % over existing parallel methods in the mean for a network of this kind.
 
-    python tools/bench/resattnet.py [--shares 1.0,0.5] [--json resattnet.json]
+    python -m tools.bench.resattnet [--shares 1.0,0.5] [--json resattnet.json]
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

@@ -4,7 +4,7 @@ Random allocations: 50 blocks, activations that shrink and weights that grow, pa
 devices with speeds 1:1 to 1:4. Each row turns allocations into seconds of a step by one function of `planning.schedule.simulator`,
 which includes to look up the seconds of the stages. Beside it the median ratio to J. No TensorFlow.
 
-    python tools/bench/simulator.py [--blocks 50] [--devices 8] [--microbatches 8] [--json simulator.json]
+    python -m tools.bench.simulator [--blocks 50] [--devices 8] [--microbatches 8] [--json simulator.json]
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

@@ -6,7 +6,7 @@ process a device with an equal part of the batch, on the same cores under the sa
 turns; a figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of
 device d alone.
 
-    python tools/bench/uneven_batch.py [--shares 1.0,0.5] [--batch 64] [--torch-python ~/torch-env/bin/python]
+    python -m tools.bench.uneven_batch [--shares 1.0,0.5] [--batch 64] [--torch-python ~/torch-env/bin/python]
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import os
 import pathlib
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

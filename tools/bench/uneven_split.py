@@ -6,8 +6,8 @@ and split as calibration and planning say. All are open side by side and take tu
 median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the
 step of device d alone.
 
-    python tools/bench/uneven_split.py [--shares 1.0,0.5] [--batch 16] [--filters 384,384,384,384]
-    python tools/bench/uneven_split.py --paper-a [--batch 64]
+    python -m tools.bench.uneven_split [--shares 1.0,0.5] [--batch 16] [--filters 384,384,384,384]
+    python -m tools.bench.uneven_split --paper-a [--batch 64]
 
 The second form takes paper A's CIFAR network (Moreno-Alvarez et al. 2021; 4,116,420 weights in eight
 convolutions without biases, 4.61 million in all) instead, without the stock baseline, which has
@@ -19,13 +19,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import os
 import pathlib
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

@@ -8,8 +8,8 @@ predicted / measured - 1. The communication ceiling is the efficiency of compute
 measured rate, of the layouts for which it is largest; the ceiling together counts that devices of a host slow each other
 (tools/bench/comparison/ceiling.py). A network that fails is shown with its reason.
 
-    python tools/bench/unseen.py [--json unseen.json [--resume]]
-    python tools/bench/unseen.py --seeds 101,102 --no-fixed --shares 1.0,0.5 --rounds 2 --results -
+    python -m tools.bench.unseen [--json unseen.json [--resume]]
+    python -m tools.bench.unseen --seeds 101,102 --no-fixed --shares 1.0,0.5 --rounds 2 --results -
 """
 
 from __future__ import annotations
@@ -17,16 +17,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import os
 import pathlib
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

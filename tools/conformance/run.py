@@ -1,4 +1,3 @@
-#!/usr/bin/env python
 """Claim: what Keras trains on TensorFlow is trained, with Keras's numbers: layers, losses, optimizers, applications, backbones, graphs.
 
 Each class of keras.layers, in a small network, trains five steps on one device, by filters and by samples on three unequal devices, and
@@ -8,7 +7,7 @@ where it is installed.
 
 Cases run in processes of their own, which end after some cases, as TensorFlow keeps memory of graphs.
 
-    python tools/conformance/run.py [--only layers] [--name Conv2D] [--processes 2]
+    python -m tools.conformance.run [--only layers] [--name Conv2D] [--processes 2]
 """
 
 from __future__ import annotations
@@ -22,14 +21,10 @@ import os
 import pathlib
 import re
 import signal
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import keras

@@ -11,12 +11,13 @@ In a page, a comment names the output that the block below it shows, and from wh
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+
+from hetero_mtf.devices.environment import child_variables
 
 _LINES = r'(?:, from "(?P<first>[^"]*)")?(?:, (?P<end>to|before) "(?P<last>[^"]*)")?'
 _SHOWN = re.compile(
@@ -32,21 +33,20 @@ class Command:
     Parameters
     ----------
     name : what the comments in the pages call its output.
-    arguments : the words after `hetero-mtf`, or after `python` where the first one is a script of the clone (ends in .py).
+    arguments : the words after `hetero-mtf`, or after `python` where the first two are `-m` and a module of the clone.
     """
 
     name: str
     arguments: tuple[str, ...]
 
 
-def run_commands(commands: Iterable[Command], folder: pathlib.Path, root: pathlib.Path) -> dict[str, str]:
+def run_commands(commands: Iterable[Command], folder: pathlib.Path) -> dict[str, str]:
     """Return what each command prints on its standard output; they run in order, in one folder.
 
     Parameters
     ----------
     commands : commands to run.
     folder : working directory.
-    root : the clone with the scripts.
 
     Raises
     ------
@@ -54,15 +54,13 @@ def run_commands(commands: Iterable[Command], folder: pathlib.Path, root: pathli
         If a command fails.
     """
     output: dict[str, str] = {}
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     for command in commands:
-        script = command.arguments[0].endswith(".py")
+        is_module = command.arguments[0] == "-m"
         # The sentence that the installed `hetero-mtf` consists of: it works with and without an installation.
-        program = [] if script else ["-c", "import sys; from hetero_mtf.commands.main import main; sys.argv[0] = 'hetero-mtf'; main()"]
-        print("+", "python" if script else "hetero-mtf", *command.arguments, file=sys.stderr, flush=True)
-        first, *others = command.arguments
-        line = [sys.executable, *program, str(root / first) if script else first, *others]
-        done = subprocess.run(line, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        program = [] if is_module else ["-c", "import sys; from hetero_mtf.commands.main import main; sys.argv[0] = 'hetero-mtf'; main()"]
+        print("+", "python" if is_module else "hetero-mtf", *command.arguments, file=sys.stderr, flush=True)
+        line = [sys.executable, *program, *command.arguments]
+        done = subprocess.run(line, cwd=folder, env=child_variables({}), stdout=subprocess.PIPE, text=True, check=True)
         output[command.name] = "\n".join(text.rstrip() for text in done.stdout.splitlines())
     return output
 

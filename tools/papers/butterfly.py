@@ -10,21 +10,15 @@ one all-reduce. A device is measured alone once for each share.
 Then, on a generated task with the best linear model beside it, the test accuracy over seeds; and the largest difference of weights from
 one device after two steps in float64, of every synchronous arrangement.
 
-    python tools/papers/butterfly.py [--quick] [--json butterfly.json [--resume]]
+    python -m tools.papers.butterfly [--quick] [--json butterfly.json [--resume]]
 """
 
 from __future__ import annotations
 
 import functools
-import os
-import pathlib
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

@@ -13,21 +13,15 @@ Then the accuracy after some epochs from the same weights on the same batches, a
 two steps in float64. Without --data both tasks are generated, of the same shapes, and the best linear model is beside them. A quick run
 trains the CIFAR-10 network for 4 steps, which says nothing of its accuracy.
 
-    python tools/papers/filters.py [--quick] [--data mnist:DIR] [--data cifar10:DIR] [--json filters.json [--resume]]
+    python -m tools.papers.filters [--quick] [--data mnist:DIR] [--data cifar10:DIR] [--json filters.json [--resume]]
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import os
-import pathlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 import numpy as np

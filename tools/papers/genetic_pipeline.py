@@ -13,23 +13,18 @@ devices, from one calibration, open side by side and taking turns:
 Then 3D-ResAttNet-34 once; the speed-up on 1, 2 and 4 equal devices; and the ROC AUC on a drawn cohort of a pipeline, a split and one
 device over seeds. Pipelines of a network with batch norm take the statistics of microbatches.
 
-    python tools/papers/genetic_pipeline.py [--quick] [--torch-python ~/torch-env/bin/python] [--json b.json [--resume]]
+    python -m tools.papers.genetic_pipeline [--quick] [--torch-python ~/torch-env/bin/python] [--json b.json [--resume]]
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import pathlib
 import statistics
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 
@@ -38,7 +33,7 @@ from tools.bench.baselines.tasks import Trained
 from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
-from tools.mri import Demonstration, run_command, run_script, trained
+from tools.mri import Demonstration, run_command, run_module, trained
 from tools.papers.experiment import Experiment, claim, claims_form, experiment_options, step_rows, steps_form
 from tools.papers.speedup import SPEEDUP, curve, curve_rows, speed_text
 from tools.results.publication import TableForm, table_row
@@ -149,7 +144,7 @@ def cohort_scores(folder: pathlib.Path, quick: bool) -> dict[str, Any]:
         folder, strength=1.0, batch=4, learning_rate=0.002, cluster="emulate:" + ",".join(map(str, SHARES)), **sizes
     )
     folder.mkdir(parents=True, exist_ok=True)
-    run_script("tools/make_cohort.py", folder / "cohort", "--subjects", setting.subjects, "--size", setting.size, "--strength", 1.0)
+    run_module("tools.make_cohort", folder / "cohort", "--subjects", setting.subjects, "--size", setting.size, "--strength", 1.0)
     measuring = ["--cluster", setting.cluster, "--batch-size", setting.batch, "--optimizer", "adam", "--budget", 15, "-o", setting.profile]
     run_command("calibrate", *setting.model, *measuring)
     for strategy, more in ((SPLIT, ()), (SINGLE, ()), (PIPELINE, ("--allocator", "genetic"))):

@@ -7,21 +7,15 @@ are splits by samples and by filters, and a pipeline with a flush. All come from
 Peak memory is that of workers that train by one plan alone, less what they take when connected. Accuracy is over seeds on a generated
 task, with the best linear model beside it; late gradients are not equal to synchronous training.
 
-    python tools/papers/layerwise.py [--quick] [--json layerwise.json [--resume]]
+    python -m tools.papers.layerwise [--quick] [--json layerwise.json [--resume]]
 """
 
 from __future__ import annotations
 
 import functools
-import os
-import pathlib
 import statistics
-import sys
 from collections.abc import Mapping
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import click
 

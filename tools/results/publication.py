@@ -176,7 +176,7 @@ def command_text(arguments: Sequence[str]) -> str:
     Examples
     --------
     >>> command_text([str(ROOT / "tools" / "bench" / "genetic.py"), "--instances", "9", "--json", "x.json", "--results=y"])
-    'python tools/bench/genetic.py --instances 9'
+    'python -m tools.bench.genetic --instances 9'
     """
     words, rest = [], list(arguments[1:])
     while rest:
@@ -185,10 +185,15 @@ def command_text(arguments: Sequence[str]) -> str:
             del rest[:1]
         elif word.partition("=")[0] not in PRIVATE:
             words.append(_without_place(word))
-    script = os.path.relpath(arguments[0], ROOT)
-    return shlex.join(["python", script if not script.startswith("..") else pathlib.Path(script).name]) + "".join(
-        f" {word if word.startswith('~') else shlex.quote(word)}" for word in words
-    )
+    typed = [word if word.startswith("~") else shlex.quote(word) for word in words]
+    return " ".join(["python", *_program(pathlib.Path(arguments[0])), *typed])
+
+
+def _program(path: pathlib.Path) -> list[str]:
+    """Return the words that run a file: its module where it is one of the clone, else its name."""
+    if not path.is_relative_to(ROOT):
+        return [shlex.quote(path.name)]
+    return ["-m", ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")]
 
 
 def _without_place(word: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import pathlib
 import shlex
 
@@ -14,9 +16,9 @@ from tools.results.pages import names_in
 
 
 def test_every_bench_and_every_table_of_the_page_of_results_is_among_the_runs() -> None:
-    scripts = {shlex.split(run.command)[0] for run in RUNS}
-    benches = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tools" / "bench").glob("*.py")} - {"tools/bench/all.py"}
-    assert benches - scripts == set() and all((ROOT / script).exists() for script in scripts)
+    modules = {shlex.split(run.command)[0] for run in RUNS}
+    benches = {f"tools.bench.{path.stem}" for path in (ROOT / "tools" / "bench").glob("*.py")} - {"tools.bench.all"}
+    assert benches - modules == set() and all(map(importlib.util.find_spec, modules))
     shown = {name for page in ("results.md", "papers.md") for name in names_in((ROOT / "docs" / page).read_text())}
     assert {name for run in RUNS for name in run.results} == shown
 
@@ -36,13 +38,19 @@ def test_comparisons_with_pytorch_are_run_where_there_is_one_or_where_they_are_n
     assert [run.name for run in chosen(None, ["uneven_batch"], False)] == ["uneven_batch"]
 
 
+def bench(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `python -m touching FILE` make a file, and fail where it is "bad"."""
+    program = "import pathlib, sys\nif sys.argv[1] == 'bad':\n    sys.exit('no such device')\npathlib.Path(sys.argv[1]).touch()\n"
+    (folder / "touching.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+
+
 def test_a_bench_that_fails_stops_no_other_and_is_named_at_the_end(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "bench.py"
-    script.write_text("import pathlib, sys\nif sys.argv[1] == 'bad':\n    sys.exit('no such device')\npathlib.Path(sys.argv[1]).touch()\n")
+    bench(tmp_path, monkeypatch)
     needs = tmp_path / "needed"
     runs = (
-        BenchRun("first", f"{script} bad", 1, ()),
-        BenchRun("second", f"{script} {tmp_path / 'ran'}", 1, (), needs=needs, maker=f"{script} {needs}"),
+        BenchRun("first", "touching bad", 1, ()),
+        BenchRun("second", f"touching {tmp_path / 'ran'}", 1, (), needs=needs, maker=f"touching {needs}"),
     )
     monkeypatch.setattr(every, "RUNS", runs)
     ended = CliRunner().invoke(main, ["--results", str(tmp_path)])
@@ -53,9 +61,9 @@ def test_a_bench_that_fails_stops_no_other_and_is_named_at_the_end(tmp_path: pat
 def test_a_bench_whose_files_are_to_be_fetched_is_left_out_without_them_unless_it_is_named(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script, needs = tmp_path / "bench.py", tmp_path / "fetched"
-    script.write_text("import pathlib, sys\npathlib.Path(sys.argv[1]).touch()\n")
-    monkeypatch.setattr(every, "RUNS", (BenchRun("planner", f"{script} {tmp_path / 'ran'}", 1, (), needs=needs),))
+    bench(tmp_path, monkeypatch)
+    needs = tmp_path / "fetched"
+    monkeypatch.setattr(every, "RUNS", (BenchRun("planner", f"touching {tmp_path / 'ran'}", 1, (), needs=needs),))
     omitted = CliRunner().invoke(main, ["--results", str(tmp_path)])
     assert omitted.exit_code == 0 and not (tmp_path / "ran").exists()
     assert f"planner is left out, {needs} is not there; fetch it as" in omitted.output

@@ -13,10 +13,9 @@ import pytest
 from hetero_mtf.errors import WorkerError
 from tools.bench.baselines import limited
 
-HEAD = f"""
+HEAD = """
     import os, sys, time
-    sys.path.insert(0, {str(limited.HERE)!r})
-    from turns import attend
+    from tools.bench.baselines.turns import attend
 """
 
 

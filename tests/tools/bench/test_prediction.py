@@ -35,5 +35,5 @@ def test_a_resumed_run_keeps_the_cases_of_the_file(tmp_path: pathlib.Path) -> No
     path = tmp_path / "prediction.json"
     assert kept(None) == kept(str(path)) == []
     done = [_found("vgg11", "1.0,0.5", 0.5), _found("volume", "1.0,1.0", 0.5)]
-    path.write_text(json.dumps({"command": "python tools/bench/prediction.py", "cases": done}))
+    path.write_text(json.dumps({"command": "python -m tools.bench.prediction", "cases": done}))
     assert kept(str(path)) == done

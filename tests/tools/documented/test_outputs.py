@@ -1,5 +1,6 @@
 """Outputs in the pages are replaced by what their commands print, and by nothing else."""
 
+import os
 import pathlib
 import subprocess
 
@@ -45,13 +46,14 @@ def test_a_block_whose_lines_are_not_printed_stays_and_its_comment_is_named(prin
     assert "output: train" in capsys.readouterr().err
 
 
-def test_commands_and_scripts_of_the_clone_run_in_one_folder(tmp_path: pathlib.Path):
+def test_commands_and_modules_of_the_clone_run_in_one_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     root, folder = tmp_path / "clone", tmp_path / "run"
     root.mkdir()
     folder.mkdir()
     (root / "say.py").write_text("import pathlib\nprint(pathlib.Path.cwd().name, ' ')\n")
-    output = run_commands([Command("script", ("say.py",)), Command("help", ("plan", "--help"))], folder, root)
-    assert output["script"] == "run"
+    monkeypatch.setenv("PYTHONPATH", str(root), prepend=os.pathsep)
+    output = run_commands([Command("module", ("-m", "say")), Command("help", ("plan", "--help"))], folder)
+    assert output["module"] == "run"
     assert "hetero-mtf plan" in output["help"] and "--strategy" in output["help"]
 
 

@@ -18,7 +18,7 @@ from tools.results.records import Column, Machine, Note, ResultSet, Row, Run
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "results.md"
 PAPERS = PAGE.parent / "papers.md"
-RUN = Run("python tools/bench/steps.py", "2026-11-22", Machine("a CPU", 2), "0123")
+RUN = Run("python -m tools.bench.steps", "2026-11-22", Machine("a CPU", 2), "0123")
 ROWS = (Row(0, {"cluster": "a"}, {"step_ms": 1.0}), Row(0, {"cluster": "b"}, {"step_ms": 2.0}))
 STEPS = ResultSet(
     "steps", "Steps", (Column("cluster", "cluster"), Column("step_ms", "step ms")), ROWS, (RUN,), ("Two rows.",), (Note("Quiet."),)
@@ -26,7 +26,7 @@ STEPS = ResultSet(
 
 
 def test_the_pages_of_this_clone_are_up_to_date() -> None:
-    assert [page.relative_to(ROOT).as_posix() for page in outdated(ROOT)] == [], "run python tools/render_results.py"
+    assert [page.relative_to(ROOT).as_posix() for page in outdated(ROOT)] == [], "run python -m tools.render_results"
 
 
 def test_every_result_of_this_clone_is_on_a_page_of_results_and_no_table_is_written_by_hand() -> None:
@@ -58,7 +58,7 @@ def test_every_table_of_a_bench_has_a_block_on_a_page_of_results() -> None:
 
 def test_a_block_has_the_command_the_table_the_run_and_the_notes() -> None:
     lines = block(STEPS, Selection("steps")).splitlines()
-    assert lines[0] == "Steps: `python tools/bench/steps.py`" and "| b | 2 |" in lines
+    assert lines[0] == "Steps: `python -m tools.bench.steps`" and "| b | 2 |" in lines
     assert lines[-5].startswith("Measured 2026-11-22") and lines[-3:] == ["Two rows.", "", "Quiet."]
 
 
@@ -100,7 +100,7 @@ def test_the_command_writes_the_pages_of_a_clone_or_checks_them(tmp_path: pathli
     STEPS.save(tmp_path / "docs" / "results" / "steps.json")
     (tmp_path / "README.md").write_text("# x\n<!-- results: steps parts=table -->\n<!-- end -->\n")
     check = CliRunner().invoke(main, ["--check", "--root", str(tmp_path)])
-    assert check.exit_code == 1 and "README.md is not up to date" in check.output and "run python tools/render_results.py" in check.output
+    assert check.exit_code == 1 and "README.md is not up to date" in check.output and "run python -m tools.render_results" in check.output
     assert CliRunner().invoke(main, ["--root", str(tmp_path)]).exit_code == 0
     assert "| b | 2 |" in (tmp_path / "README.md").read_text()
     assert CliRunner().invoke(main, ["--check", "--root", str(tmp_path)]).exit_code == 0

@@ -99,9 +99,9 @@ def test_a_run_is_recorded_with_its_machine_and_commit() -> None:
 def test_a_command_names_no_folder_of_the_machine() -> None:
     home = os.path.expanduser("~")
     words = [str(ROOT / "tools" / "bench" / "x.py"), "--torch-python", f"{home}/env/python", "--json", "a.json", "--shares", "1.0,0.5"]
-    assert command_text(words) == "python tools/bench/x.py --torch-python ~/env/python --shares 1.0,0.5"
+    assert command_text(words) == "python -m tools.bench.x --torch-python ~/env/python --shares 1.0,0.5"
     elsewhere = [words[0], "--torch-python", "/opt/some/where/env/bin/python"]
-    assert command_text(elsewhere) == "python tools/bench/x.py --torch-python .../bin/python"
+    assert command_text(elsewhere) == "python -m tools.bench.x --torch-python .../bin/python"
     assert command_text(["/elsewhere/y.py", "--results", "z", "--folder=f", "a b"]) == "python y.py 'a b'"
 
 

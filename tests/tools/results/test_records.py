@@ -11,7 +11,7 @@ import pytest
 from hetero_mtf.errors import HeteroError
 from tools.results.records import Column, Machine, Note, ResultSet, Row, Run
 
-RUN = Run("python tools/bench/memory.py", "2026-11-22", Machine("a CPU", 2, "2.21.0"), "0123456789abcdef")
+RUN = Run("python -m tools.bench.memory", "2026-11-22", Machine("a CPU", 2, "2.21.0"), "0123456789abcdef")
 COLUMNS = (Column("cluster", "cluster"), Column("step_ms", "step ms", ".0f"), Column("efficiency", "efficiency", ".2f", "at_least", 0.9))
 ROW = Row(0, {"cluster": "1.0,0.5"}, {"step_ms": 12.0, "efficiency": 0.95})
 RESULTS = ResultSet("steps", "Steps", COLUMNS, (ROW,), (RUN,), ("One row.",), (Note("Quiet."),))

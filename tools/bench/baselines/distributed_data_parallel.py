@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch_networks import NETWORKS
-from turns import Prepared, attend, loss_factor
+
+from tools.bench.baselines.torch_networks import NETWORKS
+from tools.bench.baselines.turns import Prepared, attend, loss_factor
 
 
 def prepare(order: dict[str, Any]) -> Prepared:

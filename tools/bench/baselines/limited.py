@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hetero_mtf.devices.environment import variables
+from hetero_mtf.devices.environment import child_variables
 from hetero_mtf.devices.host import available_cores
 from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.errors import WorkerError
@@ -123,9 +123,9 @@ class LimitedWorkers:
         self._processes, self._groups, self._logs = [], [], []
 
     def _start(self, command: Sequence[str], order: dict[str, Any], log: Any) -> None:
+        # by path: the Python of another environment runs it, which finds this clone by PYTHONPATH alone
         arguments = [command[0], str(HERE / command[1]), json.dumps(order), *command[2:]]
-        environment = {**variables(), **ONE_THREAD}
-        pipe = subprocess.PIPE
+        environment, pipe = child_variables(ONE_THREAD), subprocess.PIPE
         self._processes.append(subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=log, bufsize=0, env=environment))
 
     def _answers(self) -> list[dict[str, float]]:

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import Any
 
-from turns import Prepared, attend
+from tools.bench.baselines.turns import Prepared, attend
 
 
 def prepare(order: dict[str, Any]) -> Prepared:

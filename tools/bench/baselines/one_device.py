@@ -5,20 +5,15 @@ device, whose whole core or half of it, by this project's single-device plan, tf
 PyTorch's DistributedDataParallel of one process. All are open side by side and take turns; a figure is the median over rounds. Where its
 step / ours is less than 1 the other library's kernels are faster, and so is its step on several devices, however the work is split.
 
-    python tools/bench/baselines/one_device.py [--torch-python ~/torch-env/bin/python] [--network unet3d] [--limit compute]
+    python -m tools.bench.baselines.one_device [--torch-python ~/torch-env/bin/python] [--network unet3d] [--limit compute]
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
-import sys
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

@@ -9,22 +9,18 @@ median over rounds.
 Limits of *its step / ours*, for equal batches: 0.95 * its step / ideal, ideal = 1 / sum over devices of 1 / T_d, and 1.6 for ResNet-18. For
 unequal batches: at least 1 less the larger spread of both, and 1.1 as the geometric mean of the networks.
 
-    python tools/bench/baselines/rivals.py [--torch-python ~/torch-env/bin/python] [--network vgg8] [--shares 1.0,0.5] [--limit compute]
+    python -m tools.bench.baselines.rivals [--torch-python ~/torch-env/bin/python] [--network vgg8] [--shares 1.0,0.5] [--limit compute]
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import statistics
 import sys
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import signal
 import sys
 from collections.abc import Callable
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 from hetero_mtf.runtime.processes.parent_death import tie_to_parent
 

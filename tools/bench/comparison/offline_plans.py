@@ -1,6 +1,6 @@
 """Plan from a profile by every strategy, in a process of its own that has no device, and write plans and predictions to disk.
 
-    python tools/bench/comparison/offline_plans.py PROFILE FOLDER
+    python -m tools.bench.comparison.offline_plans PROFILE FOLDER
 
 FOLDER gets a plan a strategy, STRATEGY.json, and predictions.json: when it was made, and the predicted seconds of a step of each.
 """
@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from hetero_mtf.devices.environment import child_variables
 
 PREDICTIONS = "predictions.json"
 
@@ -48,8 +48,9 @@ def plan_all(profile_path: str, folder: pathlib.Path) -> dict[str, Any]:
 
 
 def plan_apart(profile_path: pathlib.Path, folder: pathlib.Path) -> dict[str, Any]:
-    """Run this file in a process of its own, and return the predictions that it left on disk."""
-    subprocess.run([sys.executable, __file__, str(profile_path), str(folder)], check=True)
+    """Run this module in a process of its own, and return the predictions that it left on disk."""
+    command = [sys.executable, "-m", __name__, str(profile_path), str(folder)]
+    subprocess.run(command, env=child_variables({}), check=True)
     predictions: dict[str, Any] = json.loads((folder / PREDICTIONS).read_text())
     return predictions
 

@@ -6,7 +6,7 @@ least 1 ms, so small shares have longer periods. What is left of a quota is lost
 periods of a share take turns; a figure is the median over rounds. The process's control group has the largest weight there is, so that
 other programs on its core take little from it.
 
-    python tools/bench/emulation/periods.py [--rounds 3]
+    python -m tools.bench.emulation.periods [--rounds 3]
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

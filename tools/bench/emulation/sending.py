@@ -4,23 +4,18 @@ An all-reduce of 20 MB among the emulated devices of a cluster, and matrix produ
 open side by side and take turns; a figure is the median over rounds. Processor time of an all-reduce is read from the kernel's counters of
 each thread, summed over the workers: of those that compute, and of those that only send and receive.
 
-    python tools/bench/emulation/sending.py [--cluster 1.0,0.5] [--cluster 0.8,0.4,0.4]
+    python -m tools.bench.emulation.sending [--cluster 1.0,0.5] [--cluster 0.8,0.4,0.4]
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

@@ -6,25 +6,21 @@ variant trains from the same weights and on the same batches as the synchronous 
 rises over the first epoch and then falls along a cosine. A figure is the mean over seeds of the paired difference; its standard error is
 beside it. Reproducible up to float32's order of summation.
 
-    python tools/bench/late/accuracy.py [--json accuracy.json [--resume]]
-    python tools/bench/late/accuracy.py --task digits --seeds 2
-    python tools/bench/late/accuracy.py --task "shifted digits" --variant "decoupled, replay" --late-epochs 28 --results -
+    python -m tools.bench.late.accuracy [--json accuracy.json [--resume]]
+    python -m tools.bench.late.accuracy --task digits --seeds 2
+    python -m tools.bench.late.accuracy --task "shifted digits" --variant "decoupled, replay" --late-epochs 28 --results -
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import pathlib
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 import numpy as np

@@ -4,27 +4,23 @@ A cohort of MRI scans is drawn (tools/make_cohort.py), and the network of tools/
 weights, on the same batches: on one device, and in two stages by schedule "decoupled". A difference is paired by seed; its mean and its
 standard error are given. Trainings that are equivalent but for float32's order of summation differ by up to 0.09 in one seed (`make mri`).
 
-    python tools/bench/late/cohort.py [--seeds 5] [--json cohort.json [--resume]]
+    python -m tools.bench.late.cohort [--seeds 5] [--json cohort.json [--resume]]
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import statistics
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-
 import click
 
 from tools.bench.comparison.measured import kept, record
 from tools.bench.late.paired import paired
-from tools.mri import Demonstration, run_command, run_script, trained
+from tools.mri import Demonstration, run_command, run_module, trained
 from tools.results.publication import TableForm, publish, results_option, shown, table_row
 from tools.results.records import Column, Row
 
@@ -112,7 +108,7 @@ def main(folder: pathlib.Path, seeds: int, path: str | None, resume: bool, resul
     folder.mkdir(parents=True, exist_ok=True)
     if not setting.table.exists():
         drawn = ["--subjects", setting.subjects, "--size", setting.size, "--strength", setting.strength]
-        run_script("tools/make_cohort.py", folder / "cohort", *drawn)
+        run_module("tools.make_cohort", folder / "cohort", *drawn)
     write_plans(setting)
     done = kept(path) if resume else []
     for seed in range(seeds):

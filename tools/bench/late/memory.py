@@ -3,20 +3,16 @@
 The same two stages, halves of the network by its layers, train by each schedule, in workers of their own. Measured is the high-water mark
 of a worker's resident memory after some steps, less what it was when the worker had connected. Time does not matter.
 
-    python tools/bench/late/memory.py [--network "vgg11 64x64, batch 64"]
+    python -m tools.bench.late.memory [--network "vgg11 64x64, batch 64"]
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import statistics
 import sys
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 import numpy as np

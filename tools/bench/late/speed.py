@@ -7,23 +7,19 @@ memory is that of workers that train by one plan alone, less what they take once
 pipeline's step / the compute of the slowest stage of the best partition, as predicted; reached is the part of it that the best schedule
 without a flush reaches.
 
-    python tools/bench/late/speed.py [--json speed.json [--resume]]
-    python tools/bench/late/speed.py --model vgg11 --cluster 0.8,0.4
+    python -m tools.bench.late.speed [--json speed.json [--resume]]
+    python -m tools.bench.late.speed --model vgg11 --cluster 0.8,0.4
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import pathlib
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

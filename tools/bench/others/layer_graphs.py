@@ -8,7 +8,7 @@ to be within 1 % of it on all files for each of ten seeds.
 The published program has solved the same chains, which --write writes in its format; its answers are in published_loads.json, besides
 those for its own linearisation of the files and for the graphs themselves, where more is allowed than on a chain.
 
-    python tools/bench/others/layer_graphs.py --folder DIR [--published FILE] [--write DIR] [--seeds 10]
+    python -m tools.bench.others.layer_graphs --folder DIR [--published FILE] [--write DIR] [--seeds 10]
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import json
 import pathlib
 import sys
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

@@ -6,7 +6,7 @@ git clone https://github.com/msr-fiddle/pipedream runs/others/pipedream. Each ne
 free memory. Two objectives: the largest load, where communication counts as load of both sides, and J, the step, of 16 microbatches. Each
 profile is of one batch, which is taken as a microbatch. The bound is the one for chains that are too large to solve.
 
-    python tools/bench/others/profiles.py --folder DIR [--seeds 10]
+    python -m tools.bench.others.profiles --folder DIR [--seeds 10]
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import itertools
 import pathlib
 import sys
 from typing import Any
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

@@ -6,23 +6,18 @@ batch norm has a message of its own. *after*: as programs are built. Both are op
 step of median length: communication only while nothing is computed, how much of it there was meanwhile, and apart from idle time what
 passes before any device has begun, which is launching the step and feeding a batch that is not staged. Collecting the trace is left out.
 
-    python tools/bench/step/exposed.py [--rounds 5] [--network "ResNet-18, batch 32"] [--shares 1.0,0.5]
+    python -m tools.bench.step.exposed [--rounds 5] [--network "ResNet-18, batch 32"] [--shares 1.0,0.5]
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 import numpy as np

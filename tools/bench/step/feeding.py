@@ -6,21 +6,16 @@ fed); staged (`Trainer.fit`: shuffled from an array, written into shared memory 
 uint8; sent (to each server its part while the step before runs, as to servers on other hosts); and fed through placeholders with the
 step, as all were before. A figure is the median over rounds of a mean step of two epochs of 24 batches.
 
-    python tools/bench/step/feeding.py [--rounds 5]
+    python -m tools.bench.step.feeding [--rounds 5]
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 import numpy as np

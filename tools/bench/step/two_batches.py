@@ -4,20 +4,15 @@ Filters are split by shares, so that a row layer ends in a sum that the next lay
 halves, neither of which waits for the other (`Plan.in_two_batches`). Both are open side by side and take turns, by `Trainer.fit` over
 eight batches; *predicted x* is the ratio of their predicted steps, by which `auto` chooses.
 
-    python tools/bench/step/two_batches.py [--rounds 5] [--network vgg8] [--limit compute]
+    python -m tools.bench.step.two_batches [--rounds 5] [--network vgg8] [--limit compute]
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
-import sys
 from collections.abc import Callable
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

@@ -5,23 +5,19 @@ residual network, whose batches are split 3:1. Each policy trains from the same 
 seed. A figure is the mean over seeds of the paired difference; its standard error is beside it. `skipped` counts the steps that updated
 nothing, as a gradient overflowed in float16, of all seeds together.
 
-    python tools/bench/today/precision.py [--json precision.json [--resume]]
-    python tools/bench/today/precision.py --task digits --seeds 2 --results -
+    python -m tools.bench.today.precision [--json precision.json [--resume]]
+    python -m tools.bench.today.precision --task digits --seeds 2 --results -
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import pathlib
 import statistics
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

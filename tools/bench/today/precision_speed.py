@@ -3,21 +3,16 @@
 The wide network for 8x8 digits, batch 64, on the CPU of this machine. All policies are open side by side and take turns, Keras's
 `train_on_batch` after the Trainer's; a figure is the median over rounds of a mean step.
 
-    python tools/bench/today/precision_speed.py [--rounds 5]
+    python -m tools.bench.today.precision_speed [--rounds 5]
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 import numpy as np

@@ -6,7 +6,7 @@ Four convolutions of 256 filters on 8x8 images, batch 32, on two emulated device
 nothing disturbs. *60 steps*: weights in float64 with Adam, after a throttle and a move, beside those of a training that nothing disturbs:
 the largest of max|a-b| / (max|a| + 1e-3) over tensors. Traces: what traced steps take beyond the usual step, as a part of all steps.
 
-    python tools/bench/today/rebalancing.py [--steady-steps 500] [--rounds 7]
+    python -m tools.bench.today.rebalancing [--steady-steps 500] [--rounds 7]
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 import numpy as np

@@ -4,19 +4,15 @@ Each is calibrated by default settings on emulated devices, planned by auto and 
 that nobody chose: every device alone, equal batches, auto's plan before and after refinement take turns. Their overhead alone on one
 device is in overhead.py.
 
-    python tools/bench/today/speed.py [--network vit] [--shares 1.0,0.5] [--rounds 5] [--refine-time 30]
+    python -m tools.bench.today.speed [--network vit] [--shares 1.0,0.5] [--rounds 5] [--refine-time 30]
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import pathlib
 import sys
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 import click
 

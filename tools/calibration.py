@@ -12,8 +12,7 @@ predicted / measured - 1.
 
 from __future__ import annotations
 
-import pathlib
-import sys
+import functools
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -23,11 +22,11 @@ import click
 import hetero_mtf as hm
 from tools.bench.comparison.accuracy import distinct
 from tools.bench.comparison.calibration_rows import CASES, TERM_ERRORS, row, term_rows
-from tools.bench.comparison.measured import kept, record
 from tools.bench.comparison.predictor_terms import TERMS, predicted_s, without
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.unseen import FIXED, UnseenNetwork, attempted, drawn, fixed, measure
-from tools.results.publication import publish, results_option, shown
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import shown
 
 SEEDS = "101,102,103"
 CLUSTERS = ("1.0,0.5", "0.8,0.4,0.4")
@@ -93,26 +92,20 @@ def run(network: UnseenNetwork, shares: str) -> dict[str, Any]:
 @click.command(help=__doc__)
 @click.option("--seeds", default=SEEDS, show_default=True, help="Seeds of the drawn networks.")
 @click.option("--fixed/--no-fixed", "with_fixed", default=True, show_default=True, help="Whether the fixed networks take part.")
-@click.option("--json", "path", help="File to write all figures to, after each network.")
-@click.option("--resume", is_flag=True, help="Keep the cases of this run that are in the file of --json already.")
-@results_option
-def main(seeds: str, with_fixed: bool, path: str | None, resume: bool, results: pathlib.Path | None) -> None:
+@output_options(after="network", resumes=True)
+def main(seeds: str, with_fixed: bool, output: Output) -> None:
     """Measure all cases, write the tables after each and print them."""
     networks = [drawn(int(seed), seed) for seed in dict.fromkeys(seeds.split(","))] + (
         [fixed(name) for name in FIXED] if with_fixed else []
     )
-    known = {(case["network"], case["seed"], case["cluster"]): case for case in (kept(path) if resume else [])}
-    done: list[dict[str, Any]] = []
-    wanted = cases(networks)
+    wanted, measured = cases(networks), Cases(output, all_earlier=False)
     for number, (network, cluster) in enumerate(wanted, 1):
-        start_s = time.perf_counter()
-        done.append(known.get((network.title, network.seed, cluster)) or attempted(network, cluster, run))
-        record(path, " ".join(["python", *sys.argv]), {"cases": done})
-        publish(results, CASES, [row(case) for case in done])
-        publish(results, TERM_ERRORS, term_rows(done))
-        state = done[-1].get("failure", "measured")
-        click.echo(f"{number} of {len(wanted)}, {network.seed} at {cluster}: {state}, {time.perf_counter() - start_s:.0f} s", err=True)
-    click.echo("\n\n".join([shown(CASES, [row(case) for case in done]), shown(TERM_ERRORS, term_rows(done))]))
+        if not measured.find(network=network.title, seed=network.seed, cluster=cluster):
+            title = f"{number} of {len(wanted)}, {network.seed} at {cluster}"
+            measured.measure(title, functools.partial(attempted, network, cluster, run))
+        output.publish(CASES, [row(case) for case in measured.done])
+        output.publish(TERM_ERRORS, term_rows(measured.done))
+    click.echo("\n\n".join([shown(CASES, [row(case) for case in measured.done]), shown(TERM_ERRORS, term_rows(measured.done))]))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import click
 import numpy as np
 
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column
 
 SAME, EQUAL, METHOD, LOOP, DIFFERS = "the same object", "an equal value", "Keras's method", "Keras's loop, steps on the cluster", "differs"
@@ -80,8 +80,8 @@ def _differs_each_time(model: Any, name: str) -> bool:
 
 
 @click.command(help=__doc__)
-@results_option
-def main(results: pathlib.Path | None) -> None:
+@tables_option
+def main(output: Output) -> None:
     """Write the table, and print it."""
     import keras
 
@@ -96,8 +96,7 @@ def main(results: pathlib.Path | None) -> None:
     for verdict in (SAME, EQUAL, METHOD, LOOP, DIFFERS):
         members = sorted(name for name, own in verdict_of.items() if own == verdict)
         rows.append(table_row({"verdict": verdict, "count": len(members), "members": ", ".join(members) or "none"}))
-    publish(results, TABLE, rows)
-    print(shown(TABLE, rows))
+    output.report(TABLE, rows)
 
 
 if __name__ == "__main__":

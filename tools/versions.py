@@ -14,7 +14,8 @@ from typing import Any
 
 import click
 
-from tools.results.publication import ROOT, TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import ROOT, TableForm, table_row
 from tools.results.records import Column, Row
 
 LEFT = ROOT / "runs" / "versions"
@@ -53,12 +54,11 @@ def rows(folder: pathlib.Path) -> list[Row]:
 
 
 @click.command(help=__doc__)
-@results_option
-def main(results: pathlib.Path | None) -> None:
+@tables_option
+def main(output: Output) -> None:
     """Write the table, and print it."""
     measured = rows(LEFT)
-    publish(results, TABLE, measured)
-    print(shown(TABLE, measured))
+    output.report(TABLE, measured)
 
 
 if __name__ == "__main__":

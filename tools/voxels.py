@@ -13,7 +13,6 @@ Klöppel and others, "Automatic classification of MR scans in Alzheimer's diseas
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,8 +24,9 @@ from hetero_mtf.data.volumes import Participants, Preprocessing, read_participan
 from hetero_mtf.data.volumes.cohort.splits import k_fold_splits
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.report.scores import Scores, scores
-from tools.bench.comparison.measured import SCORE_COLUMNS, record, scored
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.bench.comparison.measured import SCORE_COLUMNS, scored
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 VIEW_MM = 192.0
@@ -112,9 +112,8 @@ def row(case: dict[str, Any]) -> Row:
 @click.option("--size", default=48, help="Voxels a side that scans are resampled to, over 192 mm.")
 @click.option("--seeds", default=3, help="Draws of the folds.")
 @click.option("--folds", default=5, help="Folds.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(table: pathlib.Path, label: str, size: int, seeds: int, folds: int, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(table: pathlib.Path, label: str, size: int, seeds: int, folds: int, output: Output) -> None:
     """Score linear models on the voxels of a cohort."""
     try:
         participants = read_participants(table, label)
@@ -124,9 +123,8 @@ def main(table: pathlib.Path, label: str, size: int, seeds: int, folds: int, pat
     except HeteroError as fault:
         raise click.ClickException(str(fault)) from fault
     rows = [row(case) for case in records]
-    click.echo(shown(TABLE, rows))
-    publish(results, TABLE, rows)
-    record(path, " ".join(["python", *sys.argv]), {"cases": records})
+    output.report(TABLE, rows)
+    output.record({"cases": records})
 
 
 if __name__ == "__main__":

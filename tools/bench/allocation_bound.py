@@ -11,9 +11,7 @@ enough for the optimum to be known.
 
 from __future__ import annotations
 
-import pathlib
 import statistics
-import sys
 import time
 from typing import Any
 
@@ -22,9 +20,9 @@ import click
 from hetero_mtf.planning.allocation.dual_bound import dual_bound
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.fluid_bound import fluid_bound
-from tools.bench.comparison.measured import record
 from tools.bench.genetic import BOUND_TO_BIND, chain
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 REACHED, WANTED = 1.01, 0.9
@@ -78,16 +76,14 @@ def verdict(records: list[dict[str, Any]]) -> str:
 
 @click.command(help=__doc__)
 @click.option("--instances", default=12, show_default=True, help="Chains of each kind to draw.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(instances: int, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(instances: int, output: Output) -> None:
     """Compare the lower bound with the optimum on drawn chains whose memory binds."""
     records = {kind: [bounded(index, kind) for index in range(instances)] for kind in KINDS}
     rows = [row(kind, each) for kind, each in records.items()]
     notes = [verdict(records["operations"])]
-    click.echo(shown(TABLE, rows, notes))
-    publish(results, TABLE, rows, notes)
-    record(path, " ".join(["python", *sys.argv]), {"chains": [entry for each in records.values() for entry in each]})
+    output.report(TABLE, rows, notes)
+    output.record({"chains": [entry for each in records.values() for entry in each]})
 
 
 if __name__ == "__main__":

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pathlib
-import sys
 from typing import Any
 
 import click
@@ -30,10 +28,11 @@ from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselin
 from tools.bench.baselines.tasks import Trained
 from tools.bench.comparison.ceiling import communication_ceilings
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
-from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option, record
+from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 EFFICIENCY, TIMES_AS_FAST = 0.90, 1.6  # at least, of the claim
@@ -205,8 +204,7 @@ def _shares(text: str) -> list[float]:
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
 @limit_option
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
-@click.option("--json", "path", help="File to write all figures to, after each network.")
-@results_option
+@output_options(after="network")
 def main(
     part: str,
     models: tuple[str, ...],
@@ -217,27 +215,24 @@ def main(
     steps: int,
     limit: str,
     budget: float,
-    path: str | None,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Measure, and print the tables."""
     pace, document = Pace(rounds, steps, budget), dict[str, Any]()
-    command = " ".join(["python", *sys.argv])
     if part != "comparison":
         cases: list[dict[str, Any]] = []
         for network in models or FIVE:
             cases.append(run(AutoCase(network, _shares(shares), batch or NETWORKS[network].usual, pace, limit=limit)))
-            record(path, command, document | {"efficiency": cases})
-            publish(results, EFFICIENCIES, [efficiency_row(cases[-1])])
+            output.record(document | {"efficiency": cases})
+            output.publish(EFFICIENCIES, [efficiency_row(cases[-1])])
         click.echo(shown(EFFICIENCIES, [efficiency_row(case) for case in cases]))
         print("\nParts are compute+communication+idle of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
         document["efficiency"] = cases
     if part != "efficiency":
         compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python, limit))
-        record(path, command, document | {"comparison": compared})
+        output.record(document | {"comparison": compared})
         notes = [NO_TORCH] if torch_python is None else []
-        click.echo(shown(COMPARISON, comparison_rows(compared), notes))
-        publish(results, COMPARISON, comparison_rows(compared), notes)
+        output.report(COMPARISON, comparison_rows(compared), notes)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from typing import Any
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column
 
 LARGEST, FEW, MANY = 64, 4, 59
@@ -101,16 +101,14 @@ def held_apart(cluster_text: str, mode: str) -> dict[str, Any]:
 @click.option(
     "--mode", "modes", multiple=True, type=click.Choice(MODES), default=MODES, show_default=True, help="What the batches are for."
 )
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(clusters: tuple[str, ...], modes: tuple[str, ...], path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(clusters: tuple[str, ...], modes: tuple[str, ...], output: Output) -> None:
     """Measure the memory of trainers that see many batch sizes."""
     cases = [held_apart(cluster, mode) for cluster in clusters for mode in modes]
     keys = ("cluster", "mode", f"nodes_{FEW}", f"nodes_{MANY}", f"mb_{FEW}", f"mb_{MANY}", "ratio")
     rows = [table_row({key: case[key] for key in keys}) for case in cases]
-    click.echo(shown(TABLE, rows))
-    publish(results, TABLE, rows)
-    record(path, " ".join(["python", *sys.argv]), {"cases": cases})
+    output.report(TABLE, rows)
+    output.record({"cases": cases})
 
 
 if __name__ == "__main__":

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-import pathlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from tools.bench.comparison.measured import record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 METHODS = ("butterfly", "halving_doubling", "ring")
@@ -154,9 +152,8 @@ def rows(predicted: dict[int, dict[str, float]], measured: dict[int, dict[str, f
 @click.command(help=__doc__)
 @click.option("--shares", default="0.5,0.5,0.5,0.5", show_default=True, help="Share of a core of each worker.")
 @click.option("--windows", "count", default=3, show_default=True, help="Windows; a figure is their median.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(shares: str, count: int, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(shares: str, count: int, output: Output) -> None:
     """Measure links and all-reduces, and print the tables."""
     import hetero_mtf as hm
     from hetero_mtf.calibration.windows import Windows
@@ -176,9 +173,9 @@ def main(shares: str, count: int, path: str | None, results: pathlib.Path | None
     crossing = [table_row(dict(zip(("first", "second", "predicted", "measured"), crossover))) for crossover in crossovers]
     for form, each, notes in ((TABLE, table, [note]), (CROSSOVERS, crossing, [])):
         click.echo(f"{shown(form, each, notes)}\n")
-        publish(results, form, each, notes)
+        output.publish(form, each, notes)
     figures = {"latency_s": links.latency_s, "seconds_per_byte": links.seconds_per_byte, "predicted_s": predicted, "measured_s": measured}
-    record(path, " ".join(["python", *sys.argv]), {"shares": shares, **figures, "crossovers": crossovers})
+    output.record({"shares": shares, **figures, "crossovers": crossovers})
 
 
 def _matrices(links: Any) -> tuple[Any, Any]:

@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
-from tools.bench.comparison.measured import record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -103,9 +103,8 @@ def remark(times: Any, accuracy: float | None) -> str:
 
 @click.command(help=__doc__)
 @click.option("--cluster", default="emulate:1.0,0.5", show_default=True, help="The unequal devices.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(cluster: str, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(cluster: str, output: Output) -> None:
     """Train as `make train` does, and print the step times."""
     with tempfile.TemporaryDirectory(prefix="hetero_mtf-first-run-") as folder:
         text = trained(cluster, pathlib.Path(folder))
@@ -113,9 +112,8 @@ def main(cluster: str, path: str | None, results: pathlib.Path | None) -> None:
     match = ACCURACY.search(text)
     accuracy = float(match[1]) if match else None
     table, notes = rows(cluster, times), [remark(times, accuracy)]
-    click.echo(shown(TABLE, table, notes))
-    publish(results, TABLE, table, notes)
-    record(path, " ".join(["python", *sys.argv]), {"seconds": {entry.texts["arrangement"]: entry.numbers for entry in table}})
+    output.report(TABLE, table, notes)
+    output.record({"seconds": {entry.texts["arrangement"]: entry.numbers for entry in table}})
 
 
 if __name__ == "__main__":

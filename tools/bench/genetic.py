@@ -15,9 +15,7 @@ from 10,000 on. Last, a chain of 1,000 blocks on 128 devices (at most 60 s), wit
 
 from __future__ import annotations
 
-import pathlib
 import statistics
-import sys
 import time
 from typing import Any
 
@@ -28,9 +26,9 @@ from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.genetic import genetic_allocation
 from hetero_mtf.planning.allocation.partition import equal_partition, proportional_partition
 from hetero_mtf.planning.allocation.problem import Allocation, ChainProblem
-from tools.bench.comparison.measured import record
 from tools.generated.chains import drawn_chain, drawn_operations, drawn_operations_size, drawn_size
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 TIGHTNESS = (0.9, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05)  # of memory; the tightest that anything fits into is taken
@@ -207,9 +205,8 @@ def large_row(case: dict[str, Any]) -> Row:
 @click.option("--instances", default=201, show_default=True, help="Chains to draw.")
 @click.option("--operations", default=45, show_default=True, help="Chains of operations to draw.")
 @click.option("--large/--no-large", "with_large", default=True, help="The chain of 1,000 blocks too.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(instances: int, operations: int, with_large: bool, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(instances: int, operations: int, with_large: bool, output: Output) -> None:
     """Compare the genetic allocator with the optimum on drawn chains."""
     document: dict[str, Any] = {}
     for name, count, limit_s, form in (("chains", instances, LIMIT_S, CHAINS), ("operations", operations, OPERATIONS_LIMIT_S, OPERATIONS)):
@@ -217,12 +214,11 @@ def main(instances: int, operations: int, with_large: bool, path: str | None, re
         if records:
             notes = [f"{line[:1].upper()}{line[1:]}." for line in verdicts(records, limit_s)]
             click.echo(f"{name}:\n\n{shown(form, rows(records), notes)}\n")
-            publish(results, form, rows(records), notes)
+            output.publish(form, rows(records), notes)
     if with_large:
         document["large"] = large()
-        click.echo(shown(LARGE, [large_row(document["large"])]))
-        publish(results, LARGE, [large_row(document["large"])])
-    record(path, " ".join(["python", *sys.argv]), document)
+        output.report(LARGE, [large_row(document["large"])])
+    output.record(document)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ two, two and one that split the filters or the samples.
 from __future__ import annotations
 
 import functools
-import pathlib
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +18,8 @@ from typing import Any
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column
 
 BATCH, PIPELINE_BATCH = 8, 32  # four samples a microbatch
@@ -72,9 +70,8 @@ def pipelined(model: Any, name: str, groups: list[list[int]], split: str) -> dic
 
 
 @click.command(help=__doc__)
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(output: Output) -> None:
     """Build each network once under each plan, take two steps, and print what they took."""
     import keras
 
@@ -94,9 +91,8 @@ def main(path: str | None, results: pathlib.Path | None) -> None:
     ]
     keys = ("network", "plan", "nodes", "build_s", "first_step_s", "second_step_s")
     rows = [table_row({key: entry[key] for key in keys}, {"build_s": entry["limit_s"]}) for entry in builds]
-    click.echo(shown(TABLE, rows))
-    publish(results, TABLE, rows)
-    record(path, " ".join(["python", *sys.argv]), {"builds": builds})
+    output.report(TABLE, rows)
+    output.record({"builds": builds})
 
 
 if __name__ == "__main__":

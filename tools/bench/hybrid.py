@@ -14,15 +14,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import pathlib
-import sys
 from typing import Any
 
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import arrangement_text, cluster_text, record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.bench.comparison.measured import arrangement_text, cluster_text
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 SPLITS = ("batch", "filters", "hybrid")
@@ -134,8 +133,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
+@output_options()
 def main(
     shares: str,
     batch: int,
@@ -144,8 +142,7 @@ def main(
     rounds: int,
     steps: int,
     budget: float,
-    path: str | None,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the comparison and print its table."""
     from models.alexnet import alexnet
@@ -153,11 +150,10 @@ def main(
     question = HybridCase([float(s) for s in shares.split(",")], batch, rounds, steps, budget)
     figures = measure(alexnet(size, hidden=hidden), question)
     notes = [f"{figures['weights']:,} weights; `auto` takes {figures['automatic']}."]
-    click.echo(shown(TABLE, rows(figures), notes))
-    publish(results, TABLE, rows(figures), notes)
+    output.report(TABLE, rows(figures), notes)
     for name, layouts in figures["layouts"].items():
         print(f"{name}: {', '.join(f'{layer} {layout}' for layer, layout in layouts.items())}")
-    record(path, " ".join(["python", *sys.argv]), figures)
+    output.record(figures)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,15 @@ import dataclasses
 import functools
 import pathlib
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
 from tools.bench.comparison.plan_memory import half_pipeline, predicted_bytes
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 MB = 1e6
@@ -274,21 +273,19 @@ TABLE = TableForm(
 @click.option("--strategy", "strategies", multiple=True, type=click.Choice(STRATEGIES), help="How to split; all if none is given.")
 @click.option("--steps", default=4, show_default=True, help="Steps before the peak is read.")
 @click.option("--budget", default=20.0, show_default=True, help="Seconds that a calibration for planned strategies may take.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
+@output_options()
 def main(
     shares: str,
     chosen: tuple[str, ...],
     strategies: tuple[str, ...],
     steps: int,
     budget: float,
-    path: str | None,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the comparison and print its table."""
     from hetero_mtf.errors import PlanError
 
-    cases: list[dict[str, Any]] = []
+    cases = Cases(output)
     run = MemoryRun(tuple(float(share) for share in shares.split(",")), steps, budget)
     for name, network in networks().items():
         if chosen and not name.startswith(chosen):
@@ -296,13 +293,12 @@ def main(
         profile = functools.cache(functools.partial(profile_of, network, run))
         for strategy in strategies or STRATEGIES:
             try:
-                cases.append({"network": name, "strategy": strategy, "devices": measure(network, strategy, run, profile)})
+                cases.add({"network": name, "strategy": strategy, "devices": measure(network, strategy, run, profile)})
             except PlanError as fault:
                 click.echo(f"{name}, {strategy}: left out, {fault}", err=True)
                 continue
-            record(path, " ".join(["python", *sys.argv]), {"cases": cases})
-            publish(results, TABLE, rows(cases))
-    click.echo(shown(TABLE, rows(cases)))
+            output.publish(TABLE, rows(cases.done))
+    click.echo(shown(TABLE, rows(cases.done)))
 
 
 if __name__ == "__main__":

@@ -10,15 +10,13 @@ Zhao and Canny ("Butterfly mixing", SDM 2013) report convergence almost as fast 
 
 from __future__ import annotations
 
-import pathlib
-import sys
 from typing import Any
 
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column
 
 BATCH = 64
@@ -57,9 +55,8 @@ def trained(devices: int, gradient_sync: str, epochs: int, seed: int, data: tupl
 
 @click.command(help=__doc__)
 @click.option("--epochs", default=6, show_default=True, help="Epochs of each training.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(epochs: int, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(epochs: int, output: Output) -> None:
     """Train each way from each seed and print the accuracies."""
     from sklearn.datasets import load_digits
 
@@ -75,9 +72,8 @@ def main(epochs: int, path: str | None, results: pathlib.Path | None) -> None:
         figures = {"loss": float(np.mean(losses)), "accuracy": float(np.mean(accuracies)), "accuracies": accuracies}
         counted = devices if gradient_sync != "all_reduce" else "any number"
         rows.append(table_row({"devices": counted, "gradient_sync": gradient_sync, **figures}))
-    click.echo(shown(TABLE, rows))
-    publish(results, TABLE, rows)
-    record(path, " ".join(["python", *sys.argv]), {"epochs": epochs, "batch": BATCH, "runs": runs})
+    output.report(TABLE, rows)
+    output.record({"epochs": epochs, "batch": BATCH, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import pathlib
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -23,10 +21,10 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.today.networks import users_networks
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 BATCH = 32
@@ -197,9 +195,8 @@ def row(name: str, seconds: Mapping[str, list[float]], limit: float) -> Row:
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--network", "names", multiple=True, help="A network by its name in the table, several times for more.  [default: all]")
 @click.option("--where", "looks_into", is_flag=True, help="Print what a step spends its time on; no table is written.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(rounds: int, names: tuple[str, ...], looks_into: bool, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(rounds: int, names: tuple[str, ...], looks_into: bool, output: Output) -> None:
     """Compare on each network and print the table."""
     chosen = {name: case for name, case in cases().items() if not names or any(name.startswith(each) for each in names)}
     if looks_into:
@@ -208,9 +205,8 @@ def main(rounds: int, names: tuple[str, ...], looks_into: bool, path: str | None
         return
     seconds_by_network = {name: compare(case.task, rounds) for name, case in chosen.items()}
     rows = [row(name, seconds, chosen[name].limit) for name, seconds in seconds_by_network.items()]
-    click.echo(shown(TABLE, rows))
-    publish(results, TABLE, rows)
-    record(path, " ".join(["python", *sys.argv]), {"seconds": seconds_by_network})
+    output.report(TABLE, rows)
+    output.record({"seconds": seconds_by_network})
 
 
 if __name__ == "__main__":

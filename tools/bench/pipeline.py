@@ -14,23 +14,23 @@ profile's transfers. The bubble is the idle part of the passes: predicted, measu
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import pathlib
 import statistics
-import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from tools.bench.comparison.accuracy import error
-from tools.bench.comparison.measured import arrangement_text, kept, record
+from tools.bench.comparison.measured import arrangement_text
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
 from tools.bench.prediction import PredictionCase
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 TIMES_EQUAL, TIMES_NAIVE, PART_OF_J, MEDIAN_ERROR = 1.25, 1.2, 0.90, 0.15  # of the claim
@@ -254,9 +254,7 @@ def _leave(folder: pathlib.Path | None, case: PipelineCase, profile: Any, plans:
 @click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @click.option("--folder", type=click.Path(path_type=pathlib.Path), help="Where profiles and plans are left.")
-@click.option("--json", "path", help="File to write all figures to, after each case.")
-@click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
-@results_option
+@output_options(after="case", resumes=True)
 def main(
     models: tuple[str, ...],
     clusters: tuple[str, ...],
@@ -266,26 +264,20 @@ def main(
     steps: int,
     budget: float,
     folder: pathlib.Path | None,
-    path: str | None,
-    resume: bool,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the cases, print their tables and the summary."""
     pairs = itertools.product(models or DEEP, clusters or CLUSTERS)
     cases = [PipelineCase(network, cluster, batch or NETWORKS[network].usual, microbatches) for network, cluster in pairs]
-    done = kept(path) if resume else []
-    known = [tuple(case[field.name] for field in dataclasses.fields(PipelineCase)) for case in done]
-    command = " ".join(["python", *sys.argv])
+    measured = Cases(output, further=summary)
     for case in cases:
-        if dataclasses.astuple(case) in known:
+        if measured.find(**dataclasses.asdict(case)):
             continue
-        start_s = time.perf_counter()
-        done.append(run(case, Pace(rounds, steps, budget), folder))
-        record(path, command, {"cases": done, **summary(done)})
-        publish(results, TABLE, rows(done[-1]))
-        publish(results, CLAIMS, [claims_row(done[-1])])
-        click.echo(f"{case.network} on {case.cluster}: {time.perf_counter() - start_s:.0f} s", err=True)
-    print(report(done))
+        pace = Pace(rounds, steps, budget)
+        figures = measured.measure(f"{case.network} on {case.cluster}", functools.partial(run, case, pace, folder))
+        output.publish(TABLE, rows(figures))
+        output.publish(CLAIMS, [claims_row(figures)])
+    print(report(measured.done))
 
 
 if __name__ == "__main__":

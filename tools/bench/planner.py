@@ -11,8 +11,6 @@ those of the process, wall s what passed meanwhile: on a machine that does other
 from __future__ import annotations
 
 import dataclasses
-import pathlib
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +19,9 @@ import click
 
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import make_layer
-from tools.bench.comparison.measured import record
 from tools.generated.profiles import Figures, generated_profile
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 TABLE = TableForm(
@@ -167,16 +165,14 @@ def row(case: dict[str, Any]) -> Row:
 
 @click.command(help=__doc__)
 @click.option("--case", "names", multiple=True, type=click.Choice(list(CASES)), help="Network; by default all.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(names: tuple[str, ...], path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(names: tuple[str, ...], output: Output) -> None:
     """Plan each network by auto and by the layout program, and print what it took."""
     cases = [CASES[name] for name in names or CASES]
     records = [run(case, strategy) for case in cases for strategy in ("layers", "auto")]
     rows = [row(entry) for entry in records]
-    click.echo(shown(TABLE, rows))
-    publish(results, TABLE, rows)
-    record(path, " ".join(["python", *sys.argv]), {"cases": records})
+    output.report(TABLE, rows)
+    output.record({"cases": records})
 
 
 if __name__ == "__main__":

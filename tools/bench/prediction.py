@@ -13,10 +13,10 @@ ranked first / those of the fastest one measured - 1.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import pathlib
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from typing import Any
 import click
 
 from tools.bench.comparison.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, chosen, distinct, error, regret
-from tools.bench.comparison.measured import kept, record
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.offline_plans import now, plan_apart
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 CLUSTERS = ("1.0,1.0", "1.0,0.5", "1.0,0.33", "1.0,0.5,0.5")
@@ -182,9 +182,7 @@ def report(cases: list[dict[str, Any]]) -> str:
 @click.option("--most", default=4, show_default=True, help="Plans of a case to measure at most.")
 @click.option("--strategy", "also", multiple=True, help="A strategy to measure whatever is predicted, such as pipeline.")
 @click.option("--folder", help="Where profiles, plans and predictions are left.  [default: a new folder for temporary files]")
-@click.option("--json", "path", help="File to write all figures to, after each case.")
-@click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
-@results_option
+@output_options(after="case", resumes=True)
 def main(
     models: tuple[str, ...],
     clusters: tuple[str, ...],
@@ -195,27 +193,20 @@ def main(
     most: int,
     also: tuple[str, ...],
     folder: str | None,
-    path: str | None,
-    resume: bool,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the cases, print their tables and the summary."""
     pairs = itertools.product(models or FIVE, clusters or CLUSTERS)
     cases = [PredictionCase(network, cluster, batch or NETWORKS[network].batch) for network, cluster in pairs]
-    done = kept(path) if resume else []
-    known = [(case["network"], case["cluster"], case["batch"]) for case in done]
+    measured = Cases(output)
     place = pathlib.Path(folder or tempfile.mkdtemp(prefix="hetero_mtf-prediction-"))
-    command = " ".join(["python", *sys.argv])
     for case in cases:
-        if dataclasses.astuple(case) in known:
+        if measured.find(**dataclasses.asdict(case)):
             continue
-        start_s = time.perf_counter()
-        done.append(run(case, place, Pace(rounds, steps, budget), most, also))
-        record(path, command, {"cases": done})
-        publish(results, TABLE, rows(done[-1]))
-        publish(results, RANKS, [rank(done[-1])])
-        click.echo(f"{case.name}: {time.perf_counter() - start_s:.0f} s", err=True)
-    print(report(done))
+        figures = measured.measure(case.name, functools.partial(run, case, place, Pace(rounds, steps, budget), most, also))
+        output.publish(TABLE, rows(figures))
+        output.publish(RANKS, [rank(figures)])
+    print(report(measured.done))
     print(f"Profiles, plans and predictions are in {place}.")
 
 

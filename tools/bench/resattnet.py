@@ -10,17 +10,17 @@ measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alon
 
 from __future__ import annotations
 
-import pathlib
-import sys
+import functools
 from typing import Any
 
 import click
 
 from tools.bench.auto import EQUAL, EQUAL_FILTERS, AutoCase, run
-from tools.bench.comparison.measured import cluster_text, record
+from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, parts_text
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 EFFICIENCY, TIMES_EQUAL = 0.85, 1.2  # at least, of the claim
@@ -83,17 +83,15 @@ def times_best_equal(case: dict[str, Any]) -> float:
 @click.option("--batch", type=click.IntRange(1), default=NETWORKS[NETWORK].usual, show_default=True, help="Volumes per step.")
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
-@click.option("--json", "path", help="File to write all figures to, after each cluster.")
-@results_option
-def main(clusters: tuple[str, ...], batch: int, rounds: int, budget: float, path: str | None, results: pathlib.Path | None) -> None:
+@output_options(after="cluster")
+def main(clusters: tuple[str, ...], batch: int, rounds: int, budget: float, output: Output) -> None:
     """Measure, and print the table."""
-    cases: list[dict[str, Any]] = []
+    cases = Cases(output)
     for cluster in clusters or CLUSTERS:
         shares = [float(share) for share in cluster.split(",")]
-        cases.append(run(AutoCase(NETWORK, shares, batch, Pace(rounds, 1, budget), (EQUAL, EQUAL_FILTERS))))
-        record(path, " ".join(["python", *sys.argv]), {"cases": cases})
-        publish(results, TABLE, [row(cases[-1])])
-    click.echo(shown(TABLE, [row(case) for case in cases]))
+        question = AutoCase(NETWORK, shares, batch, Pace(rounds, 1, budget), (EQUAL, EQUAL_FILTERS))
+        output.publish(TABLE, [row(cases.measure(cluster, functools.partial(run, question)))])
+    click.echo(shown(TABLE, [row(case) for case in cases.done]))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ which includes to look up the seconds of the stages. Beside it the median ratio 
 from __future__ import annotations
 
 import functools
-import pathlib
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +19,8 @@ import numpy as np
 
 from hetero_mtf.planning.schedule.clock_table import Table, clock_table
 from hetero_mtf.planning.schedule.simulator import PipelineCosts, chain_s, passes_s, simulate
-from tools.bench.comparison.measured import record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column
 
 WANTED = 100_000.0  # evaluations/s, of the claim
@@ -103,9 +101,8 @@ def rate(evaluate: Callable[[Seconds], np.ndarray], allocations: Allocations, co
 @click.option("--blocks", default=50, show_default=True, help="Blocks of the network.")
 @click.option("--devices", default=8, show_default=True, help="Devices, and stages.")
 @click.option("--microbatches", default=8, show_default=True, help="Microbatches of a batch.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(blocks: int, devices: int, microbatches: int, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(blocks: int, devices: int, microbatches: int, output: Output) -> None:
     """Price and simulate the same allocations, and print how many per second."""
     allocations = Allocations(blocks, devices, seed=0)
     places = [[stage] for stage in range(devices)]
@@ -127,9 +124,8 @@ def main(blocks: int, devices: int, microbatches: int, path: str | None, results
         ratio = float(np.median(step_s / priced(allocations.seconds(slice(0, count)), microbatches)))
         records.append({"function": function, "schedule": schedule, "at_once": count, "a_second": a_second, "ratio": ratio})
     rows = [table_row(entry, {"a_second": WANTED if entry["function"] == "passes_s" else None}) for entry in records]
-    click.echo(shown(TABLE, rows))
-    publish(results, TABLE, rows)
-    record(path, " ".join(["python", *sys.argv]), {"blocks": blocks, "devices": devices, "microbatches": microbatches, "rows": records})
+    output.report(TABLE, rows)
+    output.record({"blocks": blocks, "devices": devices, "microbatches": microbatches, "rows": records})
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import pathlib
-import sys
 from typing import Any
 
 import click
@@ -23,8 +21,9 @@ import numpy as np
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
 from tools.bench.baselines.tasks import Trained
-from tools.bench.comparison.measured import arrangement_text, cluster_text, record
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.bench.comparison.measured import arrangement_text, cluster_text
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 WANTED = 1.35
@@ -137,8 +136,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
+@output_options()
 def main(
     shares: str,
     batch: int,
@@ -146,17 +144,15 @@ def main(
     rounds: int,
     steps: int,
     budget: float,
-    path: str | None,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the comparison and print its table."""
     figures = measure(BatchCase([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
     notes = [f"`auto` takes {figures['automatic']}."]
     if torch_python is None:
         notes.append(NO_TORCH)
-    click.echo(shown(TABLE, rows(figures), notes))
-    publish(results, TABLE, rows(figures), notes)
-    record(path, " ".join(["python", *sys.argv]), figures)
+    output.report(TABLE, rows(figures), notes)
+    output.record(figures)
 
 
 if __name__ == "__main__":

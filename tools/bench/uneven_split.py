@@ -19,16 +19,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import pathlib
-import sys
 from typing import Any
 
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
 from tools.bench.comparison.networks import convolutions
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 Case = tuple[str, int]
@@ -125,8 +123,7 @@ PAPER_A = dataclasses.replace(TABLE, name="uneven_split_paper_a", title="Unequal
 @click.option("--channels", default=384, show_default=True, help="Channels of the 8x8 input.")
 @click.option("--paper-a", is_flag=True, help="Paper A's CIFAR network instead of plain convolutions.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
+@output_options()
 def main(
     shares: str | None,
     batch: int,
@@ -134,8 +131,7 @@ def main(
     channels: int,
     paper_a: bool,
     rounds: int,
-    path: str | None,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the cases and print their table."""
     from models.paper_a import cifar
@@ -146,11 +142,10 @@ def main(
     cases = ((shares or "1.0,0.5", batch),) if shares or paper_a else DEFAULT_CASES
     form, records = PAPER_A if paper_a else TABLE, [run_case(case, model, counts, rounds) for case in cases]
     rows = [row(entry) for entry in records]
-    click.echo(shown(form, rows))
-    publish(results, form, rows)
+    output.report(form, rows)
     for entry in records:
         print(f"{entry['shares']}, batch {entry['batch']}: auto takes {entry['automatic']}; sizes of the split {entry['sizes']}")
-    record(path, " ".join(["python", *sys.argv]), {"cases": records})
+    output.record({"cases": records})
 
 
 if __name__ == "__main__":

@@ -17,9 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import pathlib
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,11 +31,12 @@ from tools.bench.comparison.accuracy import distinct
 from tools.bench.comparison.ceiling import communication_ceilings
 from tools.bench.comparison.commit_seeds import FOLDER, last_commit, seed_of
 from tools.bench.comparison.drawn import drawn_network
-from tools.bench.comparison.measured import kept, limit_option, record
+from tools.bench.comparison.measured import limit_option
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.comparison.unseen_rows import AFTER, ALONE, BEFORE, EQUAL, TABLE, row
-from tools.results.publication import ROOT, publish, results_option, shown
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import ROOT, shown
 
 FIXED = ("vgg8", "six-convolutions")
 FIXED_BATCH = 32
@@ -261,9 +260,7 @@ def networks_of(seeds: str | None, count: int, with_fixed: bool) -> tuple[list[U
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--refine-time", "refine_s", default=30.0, show_default=True, help="Seconds that each refinement may take; 0 for none.")
 @click.option("--budget", "budget_s", type=float, help="Seconds that each calibration may take.  [default: that of hm.calibrate]")
-@click.option("--json", "path", help="File to write all figures to, after each network.")
-@click.option("--resume", is_flag=True, help="Keep the cases of this run that are in the file of --json already.")
-@results_option
+@output_options(after="network", resumes=True)
 def main(
     count: int,
     seeds: str | None,
@@ -273,9 +270,7 @@ def main(
     rounds: int,
     refine_s: float,
     budget_s: float | None,
-    path: str | None,
-    resume: bool,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Measure all cases, write the tables after each and print them."""
     try:
@@ -284,20 +279,15 @@ def main(
         raise click.ClickException(str(fault)) from fault
     published = seeds is None and count >= PUBLISHED and with_fixed and not shares and limit == LIMITS[0] and budget_s is None
     notes = [f"{'Published run' if published else 'Not a published run'}. {origin}"]
-    if path is not None:
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)  # not to fail after the first case
     wanted = cases(networks, limited(dict.fromkeys(shares) if shares else CLUSTERS, limit))
-    known = {(case["network"], case["seed"], case["cluster"]): case for case in (kept(path) if resume else [])}
-    measured = functools.partial(run, pace=UnseenPace(rounds, refine_s, budget_s))
-    done: list[dict[str, Any]] = []
+    measure = functools.partial(run, pace=UnseenPace(rounds, refine_s, budget_s))
+    measured = Cases(output, all_earlier=False, further=lambda _: {"notes": notes})
     for number, (network, cluster) in enumerate(wanted, 1):
-        start_s = time.perf_counter()
-        done.append(known.get((network.title, network.seed, cluster)) or attempted(network, cluster, measured))
-        record(path, " ".join(["python", *sys.argv]), {"notes": notes, "cases": done})
-        publish(results, TABLE, [row(case) for case in done], [*notes, *unfinished(number, len(wanted))])
-        state = done[-1].get("failure", "measured")
-        click.echo(f"{number} of {len(wanted)}, {network.seed} at {cluster}: {state}, {time.perf_counter() - start_s:.0f} s", err=True)
-    click.echo(shown(TABLE, [row(case) for case in done], notes))
+        if not measured.find(network=network.title, seed=network.seed, cluster=cluster):
+            title = f"{number} of {len(wanted)}, {network.seed} at {cluster}"
+            measured.measure(title, functools.partial(attempted, network, cluster, measure))
+        output.publish(TABLE, [row(case) for case in measured.done], [*notes, *unfinished(number, len(wanted))])
+    click.echo(shown(TABLE, [row(case) for case in measured.done], notes))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import functools
 import math
 import multiprocessing
 import os
-import pathlib
 import re
 import signal
 import time
@@ -33,7 +32,8 @@ import numpy as np
 from hetero_mtf.errors import HeteroError
 from tools.conformance import applications, backbones, graphs, layers, losses, optimizers
 from tools.conformance.compare import BATCH, POLICIES, TOLERANCE, Batches, NotInKerasError, compare, sgd
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 SEED = 11
@@ -293,8 +293,8 @@ def timed_rows(wanted: Sequence[tuple[str, str]], processes: int, most: int) -> 
 @click.option("--only", "groups", multiple=True, type=click.Choice(GROUPS), help="A group, several times for more.  [default: all]")
 @click.option("--name", "names", multiple=True, help="A class, several times for more.  [default: all]")
 @click.option("--processes", type=click.IntRange(1), default=os.cpu_count(), help="Cases at the same time.  [default: one a core]")
-@results_option
-def main(groups: tuple[str, ...], names: tuple[str, ...], processes: int, results: pathlib.Path | None) -> None:
+@tables_option
+def main(groups: tuple[str, ...], names: tuple[str, ...], processes: int, output: Output) -> None:
     """Run the cases, print the table."""
     for group in groups or GROUPS:
         wanted, rows = list(cases([group], names)), list[Row]()
@@ -303,11 +303,11 @@ def main(groups: tuple[str, ...], names: tuple[str, ...], processes: int, result
         for (_, name), (row, seconds) in zip(wanted, timed_rows(wanted, processes, CASES_PER_PROCESS.get(group, 20))):
             rows.append(row)
             if group != "graphs":
-                publish(results, TABLES[group], [row])
+                output.publish(TABLES[group], [row])
             texts, error = row.texts, row.numbers.get("error", 0.0)
             print(f"{group} {name}: {texts['split']}, {texts['result']}, {error:.0e} ({seconds:.1f} s)", flush=True)
         if group == "graphs":
-            publish(results, TABLES[group], together(rows))
+            output.publish(TABLES[group], together(rows))
         print(shown(TABLES[group], together(rows)))
 
 

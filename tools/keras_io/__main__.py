@@ -30,7 +30,8 @@ from tools.keras_io.catalogue import catalogue
 from tools.keras_io.compare import Verdict, verdict
 from tools.keras_io.recipe import Recipe
 from tools.keras_io.script import keras_script
-from tools.results.publication import ROOT, TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import ROOT, TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 LIMIT_S = 1200  # of a run; on a busy machine the slowest takes half of it
@@ -154,7 +155,7 @@ def row(recipe: Recipe, said: Verdict, keras: Sequence[Mapping[str, Any]], distr
 @click.option("--again", is_flag=True, help="Repeat runs that were made.")
 @click.option("--latest", is_flag=True, help="Take the last run of each example, whatever was changed since.")
 @click.option("--publish", "published", is_flag=True, help="Write the table of results.")
-@results_option
+@tables_option
 def main(
     checkout: pathlib.Path,
     only: Sequence[str],
@@ -164,7 +165,7 @@ def main(
     again: bool,
     latest: bool,
     published: bool,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the examples, and print the table."""
     known = catalogue()
@@ -181,7 +182,7 @@ def main(
         rows.append(row(recipe, said, keras, distributed))
         click.echo(f"{recipe.name}: {said.text} {'' if said.difference is None else format(said.difference, '.1e')} {said.where}")
     if published and not keras_only:
-        publish(results, TABLE, rows)
+        output.publish(TABLE, rows)
     click.echo(shown(TABLE, rows))
 
 

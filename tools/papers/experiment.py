@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pathlib
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,9 +12,10 @@ import numpy as np
 
 from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.comparison.lost import ideal_s
-from tools.bench.comparison.measured import arrangement_text, kept, record
+from tools.bench.comparison.measured import arrangement_text
 from tools.bench.comparison.side_by_side import Pace
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 QUICK, FULL = "quick", "full"
@@ -32,14 +30,12 @@ class Experiment:
     ----------
     extent : "quick", at most 5 minutes, or "full", at most 60.
     pace : how long each case measures.
-    path : JSON file of all figures; None for none.
-    resume : whether the cases that are in the file stay.
-    results : folder of the result tables; None for none.
+    output : where it writes.
     """
 
-    def __init__(self, extent: str, pace: Pace, path: str | None, resume: bool, results: pathlib.Path | None) -> None:
-        self.extent, self.pace, self.path, self.results = extent, pace, path, results
-        self._cases = kept(path) if resume else []
+    def __init__(self, extent: str, pace: Pace, output: Output) -> None:
+        self.extent, self.pace, self.output = extent, pace, output
+        self._cases = Cases(output)
         self._texts: list[str] = []
 
     @classmethod
@@ -52,7 +48,7 @@ class Experiment:
         """
         extent, pace = (QUICK, quick) if options["quick"] else (FULL, full)
         pace = dataclasses.replace(pace, rounds=options["rounds"] or pace.rounds)
-        return cls(extent, pace, options["path"], options["resume"], options["results"])
+        return cls(extent, pace, options["output"])
 
     @property
     def is_quick(self) -> bool:
@@ -68,25 +64,16 @@ class Experiment:
         compute : returns its figures, which JSON can hold.
         """
         key = {"case": name, "extent": self.extent}
-        for known in self._cases:
-            if {word: known.get(word) for word in key} == key:
-                return known
-        start_s = time.perf_counter()
-        figures = {**key, **compute()}
-        figures["case_s"] = time.perf_counter() - start_s
-        self._cases.append(figures)
-        record(self.path, " ".join(["python", *sys.argv]), {"cases": self._cases})
-        click.echo(f"{name}: {figures['case_s']:.0f} s", err=True)
-        return figures
+        return self._cases.find(**key) or self._cases.measure(name, lambda: {**key, **compute()})
 
     def publish(self, form: TableForm, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
         """Write rows to the results, and keep their table for the terminal.
 
         Parameters
         ----------
-        form, rows, notes : as for `publication.publish`.
+        form, rows, notes : as for `Output.publish`.
         """
-        publish(self.results, form, rows, notes)
+        self.output.publish(form, rows, notes)
         self._texts.append(f"{form.title}\n\n{shown(form, rows, notes)}")
 
     def print(self) -> None:
@@ -139,9 +126,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--quick", is_flag=True, help="At most 5 minutes: smaller batches, fewer rounds and steps.  [default: at most 60]"),
         click.option("--rounds", type=click.IntRange(1), help="Rounds; a figure is their median.  [default: by extent]"),
-        click.option("--json", "path", metavar="FILE", help="File to write all figures to, after each case."),
-        click.option("--resume", is_flag=True, help="Keep the cases that are in the file of --json."),
-        results_option,
+        output_options(after="case", resumes=True),
     )
     for option in reversed(options):
         command = option(command)

@@ -6,8 +6,8 @@ import json
 import pathlib
 from typing import Any
 
-from tools.bench.comparison.measured import kept
 from tools.bench.prediction import report
+from tools.results.output import Cases, Output
 
 
 def _found(network: str, cluster: str, measured_s: float) -> dict[str, Any]:
@@ -33,7 +33,8 @@ def test_a_plan_ranked_first_that_is_not_the_best_is_counted_and_bold() -> None:
 
 def test_a_resumed_run_keeps_the_cases_of_the_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "prediction.json"
-    assert kept(None) == kept(str(path)) == []
+    assert Output(None, None, True).earlier_cases() == Output(None, str(path), True).earlier_cases() == []
     done = [_found("vgg11", "1.0,0.5", 0.5), _found("volume", "1.0,1.0", 0.5)]
     path.write_text(json.dumps({"command": "python -m tools.bench.prediction", "cases": done}))
-    assert kept(str(path)) == done
+    assert Cases(Output(None, str(path), True)).done == done
+    assert Cases(Output(None, str(path))).done == []

@@ -11,13 +11,14 @@ from click.testing import CliRunner
 
 from tools.bench.comparison.side_by_side import Pace
 from tools.papers.experiment import Experiment, experiment_options, float64, step_rows, steps_form
+from tools.results.output import Output
 from tools.results.publication import shown
 
 QUICK, FULL = Pace(2, 1, 1.0), Pace(5, 1, 1.0)
 
 
 def experiment(path: pathlib.Path, resume: bool = False, extent: str = "quick") -> Experiment:
-    return Experiment(extent, QUICK, str(path), resume, None)
+    return Experiment(extent, QUICK, Output(None, str(path), resume))
 
 
 def test_a_case_is_computed_once_and_kept_for_the_next_run_of_the_same_extent(tmp_path: pathlib.Path) -> None:
@@ -60,7 +61,7 @@ def test_the_options_choose_extent_and_rounds(tmp_path: pathlib.Path) -> None:
         ("quick", 2, True),
         ("quick", 7, True),
     ]
-    assert chosen[2].results == tmp_path
+    assert chosen[2].output.results == tmp_path
 
 
 def test_efficiency_counts_every_device_where_alike_ones_were_measured_once() -> None:

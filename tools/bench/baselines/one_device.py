@@ -11,7 +11,6 @@ step / ours is less than 1 the other library's kernels are faster, and so is its
 from __future__ import annotations
 
 import contextlib
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,8 @@ from tools.bench.baselines.rivals import least_ratio
 from tools.bench.baselines.tasks import COMPARED, TITLES, Trained, compared_task
 from tools.bench.comparison.measured import cluster_text, limit_option
 from tools.bench.comparison.side_by_side import Pace, measure
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 OURS = "this project"
@@ -90,7 +90,7 @@ TABLE = TableForm(
 @click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", type=click.IntRange(1), default=2, show_default=True, help="Steps of each arrangement in one round.")
-@results_option
+@tables_option
 def main(
     names: Sequence[str],
     shares: Sequence[float],
@@ -98,7 +98,7 @@ def main(
     torch_python: str | None,
     rounds: int,
     steps: int,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Measure, and print the table."""
     notes = [NO_TORCH] if torch_python is None else []
@@ -106,7 +106,7 @@ def main(
     for share in shares:
         for name in names or COMPARED:
             case = rows(name, share, limit, measured(name, share, limit, Pace(rounds, steps, 0.0, 0), torch_python))
-            publish(results, TABLE, case, notes)
+            output.publish(TABLE, case, notes)
             table += case
     click.echo(shown(TABLE, table, notes))
 

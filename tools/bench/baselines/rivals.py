@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pathlib
+import functools
 import statistics
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,9 +28,10 @@ from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, UNEQUAL_DDP, Baselines
 from tools.bench.baselines.tasks import COMPARED, TITLES, Trained, compared_task
 from tools.bench.comparison.lost import ideal_s
-from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option, record
+from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option
 from tools.bench.comparison.side_by_side import Pace, measure
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 OF_IDEAL, RESNET18_TIMES, UNEQUAL_TIMES = 0.95, 1.6, 1.1  # at least, of the claim
@@ -174,8 +174,7 @@ TABLE = TableForm(
 @click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", type=click.IntRange(1), default=2, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
-@click.option("--json", "path", help="File to write all figures to, after each network.")
-@results_option
+@output_options(after="network")
 def main(
     names: tuple[str, ...],
     shares: str,
@@ -184,18 +183,16 @@ def main(
     rounds: int,
     steps: int,
     budget: float,
-    path: str | None,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Measure, and print the table."""
     notes = [NO_TORCH] if torch_python is None else []
-    cases: list[dict[str, Any]] = []
+    cases = Cases(output)
     devices = [float(share) for share in shares.split(",")]
     for name in names or COMPARED:
-        cases.append(run(RivalCase(name, devices, Pace(rounds, steps, budget), torch_python, limit)))
-        record(path, " ".join(["python", *sys.argv]), {"cases": cases})
-        publish(results, TABLE, rows(cases[-1]), notes if len(cases) == 1 else [])
-    click.echo(shown(TABLE, [row for case in cases for row in rows(case)], notes))
+        case = cases.measure(name, functools.partial(run, RivalCase(name, devices, Pace(rounds, steps, budget), torch_python, limit)))
+        output.publish(TABLE, rows(case), notes if len(cases.done) == 1 else [])
+    click.echo(shown(TABLE, [row for case in cases.done for row in rows(case)], notes))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,7 @@
-"""What benches share: all figures of a run in a JSON file, and the columns of a classifier's scores."""
+"""What benches share: how clusters and arrangements are named, and the columns of a classifier's scores."""
 
 from __future__ import annotations
 
-import json
-import os
-import pathlib
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,20 +36,3 @@ def arrangement_text(name: str) -> str:
     """Return an arrangement's name for tables, such as "worker:0 alone" of "alone 0"."""
     kind, _, device = name.partition(" ")
     return f"worker:{device} alone" if kind == "alone" else name
-
-
-def record(path: str | None, command: str, document: Mapping[str, Any]) -> None:
-    """Write figures with the command and machine that made them to a JSON file in one piece, if a path is given."""
-    if path:
-        machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-        beside = pathlib.Path(f"{path}.part")
-        beside.write_text(json.dumps({"command": command, "machine": machine, **document}, indent=1) + "\n")
-        beside.replace(path)
-
-
-def kept(path: str | None) -> list[dict[str, Any]]:
-    """Return the cases in the file of an earlier run, if there is one."""
-    if path is None or not pathlib.Path(path).exists():
-        return []
-    cases: list[dict[str, Any]] = json.loads(pathlib.Path(path).read_text())["cases"]
-    return cases

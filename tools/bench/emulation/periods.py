@@ -30,7 +30,8 @@ import click
 from hetero_mtf.devices.host import available_cores
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.duty_cycle import PERIOD_S, DutyCycle
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 SHARES = (0.2, 0.4, 0.5, 0.8)
@@ -225,12 +226,11 @@ def measure(rounds: int, seconds: float, shares: Sequence[float]) -> list[Row]:
 @click.option("--rounds", default=3, show_default=True, help="Rounds of turns.")
 @click.option("--seconds", default=2.5, show_default=True, help="Seconds of each turn.")
 @click.option("--share", "shares", multiple=True, type=float, default=SHARES, show_default=True, help="A share, several times for more.")
-@results_option
-def main(rounds: int, seconds: float, shares: Sequence[float], results: pathlib.Path | None) -> None:
+@tables_option
+def main(rounds: int, seconds: float, shares: Sequence[float], output: Output) -> None:
     """Measure, print the table."""
     measured = measure(rounds, seconds, shares)
-    publish(results, TABLE, measured)
-    print(shown(TABLE, measured))
+    output.report(TABLE, measured)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pathlib
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +22,8 @@ from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.planning.profile.spread import median_and_spread
 from hetero_mtf.runtime.limits.threads import processor_s
 from tools.bench.comparison.measured import cluster_text
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 CLUSTERS = ("1.0,0.5", "0.8,0.4,0.4")
@@ -163,14 +163,14 @@ TABLE = TableForm(
 @click.option("--cluster", "clusters", multiple=True, default=CLUSTERS, show_default=True, help="Shares, several times for more clusters.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds of turns.")
 @click.option("--reductions", default=5, show_default=True, help="All-reduces in one round.")
-@results_option
-def main(clusters: Sequence[str], rounds: int, reductions: int, results: pathlib.Path | None) -> None:
+@tables_option
+def main(clusters: Sequence[str], rounds: int, reductions: int, output: Output) -> None:
     """Measure, print the table."""
     lines = []
     for text in clusters:
         shares = [float(share) for share in text.split(",")]
         lines += rows(shares, measure(shares, rounds, reductions))
-        publish(results, TABLE, lines)
+        output.publish(TABLE, lines)
     print(shown(TABLE, lines))
 
 

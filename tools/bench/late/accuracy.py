@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import pathlib
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,9 +23,9 @@ from typing import Any
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import kept, record
 from tools.bench.late.paired import paired
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 LEAST_DIFFERENCE, LINEAR_BELOW = -0.5, 15.0  # points, of the claim
@@ -222,33 +220,28 @@ TABLE = TableForm(
     "--variant", "names", multiple=True, type=click.Choice([each.name for each in VARIANTS]), help="A variant, several times for more."
 )
 @click.option("--late-epochs", type=int, help="Epochs of the variants.  [default: those of the synchronous run]")
-@click.option("--json", "path", help="File to write all figures to, after each training.")
-@click.option("--resume", is_flag=True, help="Keep what is in the file already, and report it too.")
-@results_option
+@output_options(after="training", resumes=True)
 def main(
     tasks: tuple[str, ...],
     seeds: int,
     first: int,
     names: tuple[str, ...],
     late_epochs: int | None,
-    path: str | None,
-    resume: bool,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Train, print the table."""
-    done = kept(path) if resume else []
+    cases = Cases(output)
     variants = [each for each in VARIANTS if not names or each.name in names]
     for name, seed in itertools.product(tasks or TASKS, range(first, first + seeds)):
         start_s = time.perf_counter()
-        case = next((case for case in done if (case["task"], case["seed"]) == (name, seed)), None)
+        case = cases.find(task=name, seed=seed)
         if case is None:
             case = {"task": name, "seed": seed, "linear": linear_accuracy(TASKS[name]()), "scores": {}}
-            done.append(case)
-        run(case, variants, lambda: record(path, " ".join(["python", *sys.argv]), {"cases": done}), late_epochs)
+            cases.add(case)
+        run(case, variants, cases.record, late_epochs)
         click.echo(f"{name}, seed {seed}: {time.perf_counter() - start_s:.0f} s", err=True)
-        print(shown(TABLE, rows(done)), flush=True)
-    publish(results, TABLE, rows(done))
-    print(shown(TABLE, rows(done)))
+        print(shown(TABLE, rows(cases.done)), flush=True)
+    output.report(TABLE, rows(cases.done))
 
 
 if __name__ == "__main__":

@@ -10,18 +10,18 @@ standard error are given. Trainings that are equivalent but for float32's order 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import statistics
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from tools.bench.comparison.measured import kept, record
 from tools.bench.late.paired import paired
 from tools.mri import Demonstration, run_command, run_module, trained
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 MOST_DIFFERENCE = 0.03  # of the claim
@@ -83,15 +83,18 @@ def _auc(run: dict[str, Any]) -> float:
     return next(score["value"] for name, score in run["scores"].items() if name.startswith("ROC AUC"))
 
 
+def trained_case(setting: Demonstration, seed: int) -> dict[str, Any]:
+    """Return the ROC AUC of each way to train, from one seed."""
+    return {"seed": seed, "auc": {name: _auc(trained(setting, name, seed, setting.table)) for name in TITLES}}
+
+
 @click.command(help=__doc__)
 @click.option(
     "--folder", type=click.Path(path_type=pathlib.Path, file_okay=False), default="runs/late", help="Where everything is written."
 )
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds.")
-@click.option("--json", "path", help="File to write all figures to, after each seed.")
-@click.option("--resume", is_flag=True, help="Keep the seeds that are in the file already.")
-@results_option
-def main(folder: pathlib.Path, seeds: int, path: str | None, resume: bool, results: pathlib.Path | None) -> None:
+@output_options(after="seed", resumes=True)
+def main(folder: pathlib.Path, seeds: int, output: Output) -> None:
     """Train, print the table."""
     setting = Demonstration(
         folder,
@@ -110,15 +113,12 @@ def main(folder: pathlib.Path, seeds: int, path: str | None, resume: bool, resul
         drawn = ["--subjects", setting.subjects, "--size", setting.size, "--strength", setting.strength]
         run_module("tools.make_cohort", folder / "cohort", *drawn)
     write_plans(setting)
-    done = kept(path) if resume else []
+    cases = Cases(output)
     for seed in range(seeds):
-        if any(case["seed"] == seed for case in done):
-            continue
-        done.append({"seed": seed, "auc": {name: _auc(trained(setting, name, seed, setting.table)) for name in TITLES}})
-        record(path, " ".join(["python", *sys.argv]), {"cases": done})
-        print(shown(TABLE, rows(done)), flush=True)
-    publish(results, TABLE, rows(done))
-    print(shown(TABLE, rows(done)))
+        if not cases.find(seed=seed):
+            cases.measure(f"seed {seed}", functools.partial(trained_case, setting, seed))
+            print(shown(TABLE, rows(cases.done)), flush=True)
+    output.report(TABLE, rows(cases.done))
 
 
 if __name__ == "__main__":

@@ -8,19 +8,17 @@ of a worker's resident memory after some steps, less what it was when the worker
 
 from __future__ import annotations
 
-import pathlib
 import statistics
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 import numpy as np
 
-from tools.bench.comparison.measured import record
 from tools.bench.comparison.plan_memory import half_pipeline, predicted_bytes
 from tools.bench.memory import CLAIMED_FROM, MB, OFF, MemoryCase, connect, networks, peak_bytes
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 MICROBATCHES = 8
@@ -112,20 +110,17 @@ TABLE = TableForm(
 @click.option("--network", "names", multiple=True, default=USUAL, help="A network, several times for more.")
 @click.option("--schedule", "schedules", multiple=True, help="A schedule, several times for more.  [default: all]")
 @click.option("--steps", default=5, show_default=True, help="Steps of each.")
-@click.option("--json", "path", help="File to write all figures to, after each case.")
-@results_option
-def main(names: tuple[str, ...], schedules: tuple[str, ...], steps: int, path: str | None, results: pathlib.Path | None) -> None:
+@output_options(after="case")
+def main(names: tuple[str, ...], schedules: tuple[str, ...], steps: int, output: Output) -> None:
     """Train by each schedule, print the table."""
-    done: list[dict[str, Any]] = []
+    cases = Cases(output)
     for name in names:
         for schedule, execution in executions().items():
             if schedules and schedule not in schedules:
                 continue
-            done.append({"network": name, "schedule": schedule, "devices": measure(networks()[name], execution, steps)})
-            record(path, " ".join(["python", *sys.argv]), {"cases": done})
-            print(shown(TABLE, rows(done[-1:])), flush=True)
-    publish(results, TABLE, rows(done))
-    print(shown(TABLE, rows(done)))
+            cases.add({"network": name, "schedule": schedule, "devices": measure(networks()[name], execution, steps)})
+            print(shown(TABLE, rows(cases.done[-1:])), flush=True)
+    output.report(TABLE, rows(cases.done))
 
 
 if __name__ == "__main__":

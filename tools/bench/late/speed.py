@@ -14,22 +14,20 @@ without a flush reaches.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-import pathlib
-import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from tools.bench.comparison.measured import kept, record
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.late.border import border_idle_s
 from tools.bench.memory import MB, connect, peak_bytes
 from tools.bench.prediction import PredictionCase
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 TIMES, REACHED = 1.25, 0.9  # of the claim
@@ -198,9 +196,7 @@ def _case_cells(case: dict[str, Any]) -> dict[str, Any]:
 @click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--steps", default=3, show_default=True, help="Steps of each arrangement in one round.")
 @click.option("--budget", type=float, help="Seconds that each calibration may take.  [default: as calibrate]")
-@click.option("--json", "path", help="File to write all figures to, after each case.")
-@click.option("--resume", is_flag=True, help="Keep the cases that are in the file already, and report them too.")
-@results_option
+@output_options(after="case", resumes=True)
 def main(
     models: tuple[str, ...],
     clusters: tuple[str, ...],
@@ -208,26 +204,21 @@ def main(
     rounds: int,
     steps: int,
     budget: float | None,
-    path: str | None,
-    resume: bool,
-    results: pathlib.Path | None,
+    output: Output,
 ) -> None:
     """Run the cases, print their tables."""
     pairs = itertools.product(models or DEEP, clusters or CLUSTERS)
     cases = [PredictionCase(network, cluster, batch or (16 if network == "resattnet18" else 64)) for network, cluster in pairs]
-    done = kept(path) if resume else []
-    known = [(case["network"], case["cluster"], case["batch"]) for case in done]
+    measured = Cases(output)
     for case in cases:
-        if (case.network, case.cluster, case.batch) in known:
+        if measured.find(**dataclasses.asdict(case)):
             continue
-        start_s = time.perf_counter()
-        done.append(run(case, Pace(rounds, steps, budget)))  # type: ignore[arg-type]
-        record(path, " ".join(["python", *sys.argv]), {"cases": done})
-        publish(results, TABLE, rows(done[-1]))
-        publish(results, CLAIMS, [claims_row(done[-1])])
-        click.echo(f"{case.network} on {case.cluster}: {time.perf_counter() - start_s:.0f} s", err=True)
-        print(report(done[-1:]), flush=True)
-    print(report(done))
+        pace = Pace(rounds, steps, budget)  # type: ignore[arg-type]
+        figures = measured.measure(f"{case.network} on {case.cluster}", functools.partial(run, case, pace))
+        output.publish(TABLE, rows(figures))
+        output.publish(CLAIMS, [claims_row(figures)])
+        print(report([figures]), flush=True)
+    print(report(measured.done))
 
 
 if __name__ == "__main__":

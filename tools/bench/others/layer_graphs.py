@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 from typing import Any
 
 import click
@@ -23,10 +22,10 @@ import click
 from hetero_mtf.errors import DataError, HeteroError
 from hetero_mtf.json_file import write_json
 from hetero_mtf.planning.allocation.exact import exact_allocation
-from tools.bench.comparison.measured import record
 from tools.bench.others.evolved import above_optimum
 from tools.bench.others.layer_graph import chain_document, chain_problem, linearised, read_layer_graph
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 FOLDER = pathlib.Path("runs/others/dnn-partitioning")
@@ -148,10 +147,9 @@ def verdicts(records: list[dict[str, Any]], seeds: int) -> list[str]:
     "--write", "written", type=click.Path(path_type=pathlib.Path), help="Folder to write the chains to, for the published program."
 )
 @click.option("--seeds", default=10, show_default=True, help="Seeds of the genetic allocator.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
+@output_options()
 def main(
-    folder: pathlib.Path, published: pathlib.Path, written: pathlib.Path | None, seeds: int, path: str | None, results: pathlib.Path | None
+    folder: pathlib.Path, published: pathlib.Path, written: pathlib.Path | None, seeds: int, output: Output
 ) -> None:
     """Compare the exact and the genetic allocator with a published program."""
     try:
@@ -161,9 +159,8 @@ def main(
         raise click.ClickException(str(fault)) from fault
     rows = [row(entry) for entry in records]
     notes = [*verdicts(records, seeds), f"Published loads: {note}"]
-    click.echo(shown(FORM, rows, notes))
-    publish(results, FORM, rows, notes)
-    record(path, " ".join(["python", *sys.argv]), {"graphs": records, "notes": notes})
+    output.report(FORM, rows, notes)
+    output.record({"graphs": records, "notes": notes})
 
 
 if __name__ == "__main__":

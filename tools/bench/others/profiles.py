@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
-import sys
 from typing import Any
 
 import click
@@ -24,10 +23,10 @@ from hetero_mtf.planning.allocation.dual_bound import dual_bound
 from hetero_mtf.planning.allocation.exact import exact_allocation
 from hetero_mtf.planning.allocation.problem import ChainProblem
 from hetero_mtf.planning.names import LARGEST_LOAD, STEP
-from tools.bench.comparison.measured import record
 from tools.bench.others.evolved import above_optimum
 from tools.bench.others.profile_graph import ProfileChain, profile_problem, read_profile
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 FOLDER = pathlib.Path("runs/others/pipedream")
@@ -126,9 +125,8 @@ def verdicts(records: list[dict[str, Any]], seeds: int) -> list[str]:
 @click.command(help=__doc__)
 @click.option("--folder", type=click.Path(path_type=pathlib.Path), default=FOLDER, show_default=True, help="Folder of the profiles.")
 @click.option("--seeds", default=10, show_default=True, help="Seeds of the genetic allocator.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
-def main(folder: pathlib.Path, seeds: int, path: str | None, results: pathlib.Path | None) -> None:
+@output_options()
+def main(folder: pathlib.Path, seeds: int, output: Output) -> None:
     """Allocate profiled networks to unequal devices."""
     try:
         chains = [read_profile(file) for file in files_in(folder)]
@@ -139,9 +137,8 @@ def main(folder: pathlib.Path, seeds: int, path: str | None, results: pathlib.Pa
     except HeteroError as fault:
         raise click.ClickException(str(fault)) from fault
     notes = verdicts(records, seeds)
-    click.echo(shown(FORM, rows(records), notes))
-    publish(results, FORM, rows(records), notes)
-    record(path, " ".join(["python", *sys.argv]), {"networks": records, "notes": notes})
+    output.report(FORM, rows(records), notes)
+    output.record({"networks": records, "notes": notes})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pathlib
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,8 @@ from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.today.networks import SegmentationTask, unet3d
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 BATCHES = 8
@@ -134,14 +134,14 @@ TABLE = TableForm(
 @click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
 @click.option("--network", "names", multiple=True, type=click.Choice(list(TASKS)), help="A network, or several.  [default: all]")
 @click.option("--shares", "clusters", multiple=True, default=("1.0,0.5", "0.8,0.4,0.4"), show_default=True, help="Shares of devices.")
-@results_option
-def main(rounds: int, names: tuple[str, ...], clusters: tuple[str, ...], results: pathlib.Path | None) -> None:
+@tables_option
+def main(rounds: int, names: tuple[str, ...], clusters: tuple[str, ...], output: Output) -> None:
     """Measure, print the table."""
     measured: list[Row] = []
     for shares in clusters:
         for name in names or TASKS:
             measured += rows(name, [float(share) for share in shares.split(",")], rounds)
-            publish(results, TABLE, measured)
+            output.publish(TABLE, measured)
     print(shown(TABLE, measured))
 
 

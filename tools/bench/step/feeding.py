@@ -12,7 +12,6 @@ step, as all were before. A figure is the median over rounds of a mean step of t
 from __future__ import annotations
 
 import contextlib
-import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +20,8 @@ import click
 import numpy as np
 
 from hetero_mtf.planning.profile.spread import median_and_spread
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 SHAPE, BATCH, BATCHES, EPOCHS = (192, 192, 3), 32, 24, 2
@@ -179,12 +179,11 @@ TABLE = TableForm(
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
-@results_option
-def main(rounds: int, results: pathlib.Path | None) -> None:
+@tables_option
+def main(rounds: int, output: Output) -> None:
     """Measure, print the table."""
     measured = rows(rounds)
-    publish(results, TABLE, measured)
-    print(shown(TABLE, measured))
+    output.report(TABLE, measured)
 
 
 if __name__ == "__main__":

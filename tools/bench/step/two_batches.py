@@ -10,7 +10,6 @@ eight batches; *predicted x* is the ratio of their predicted steps, by which `au
 from __future__ import annotations
 
 import contextlib
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,8 @@ from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.step.exposed import BATCHES, STEP_COLUMNS, compared
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 SHARES = [1.0, 0.5]
@@ -90,14 +90,14 @@ TABLE = TableForm(
 @click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
 @click.option("--network", "names", multiple=True, type=click.Choice(list(TASKS)), help="A network, or several.  [default: all]")
 @click.option("--limit", "limits", multiple=True, type=click.Choice(LIMITS), default=LIMITS, show_default=True, help="What shares limit.")
-@results_option
-def main(rounds: int, names: tuple[str, ...], limits: tuple[str, ...], results: pathlib.Path | None) -> None:
+@tables_option
+def main(rounds: int, names: tuple[str, ...], limits: tuple[str, ...], output: Output) -> None:
     """Measure, print the table."""
     measured: list[Row] = []
     for limit in limits:
         for name in names or TASKS:
             measured += rows(name, limit, rounds)
-            publish(results, TABLE, measured)
+            output.publish(TABLE, measured)
     print(shown(TABLE, measured))
 
 

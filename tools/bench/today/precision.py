@@ -12,19 +12,17 @@ nothing, as a gradient overflowed in float16, of all seeds together.
 from __future__ import annotations
 
 import itertools
-import pathlib
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from tools.bench.comparison.measured import kept, record
 from tools.bench.late import accuracy as late
 from tools.bench.late.paired import paired
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 LEAST_DIFFERENCE = -0.5  # points, of the claim
@@ -124,25 +122,22 @@ TABLE = TableForm(
 @click.command(help=__doc__)
 @click.option("--task", "tasks", multiple=True, type=click.Choice(list(SPLIT)), help="A task, several times for more.")
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds.")
-@click.option("--json", "path", help="File to write all figures to, after each training.")
-@click.option("--resume", is_flag=True, help="Keep what is in the file already, and report it too.")
-@results_option
-def main(tasks: tuple[str, ...], seeds: int, path: str | None, resume: bool, results: pathlib.Path | None) -> None:
+@output_options(after="training", resumes=True)
+def main(tasks: tuple[str, ...], seeds: int, output: Output) -> None:
     """Train, print the table."""
-    done = kept(path) if resume else []
+    cases = Cases(output)
     for name, seed in itertools.product(tasks or SPLIT, range(seeds)):
         start_s = time.perf_counter()
-        case = next((case for case in done if (case["task"], case["seed"]) == (name, seed)), None)
+        case = cases.find(task=name, seed=seed)
         if case is None:
             case = {"task": name, "seed": seed, "scores": {}, "skipped": {}}
-            done.append(case)
+            cases.add(case)
         for policy in POLICIES:
             if policy not in case["scores"]:
                 case["scores"][policy], case["skipped"][policy] = trained(name, policy, seed)
-                record(path, " ".join(["python", *sys.argv]), {"cases": done})
+                cases.record()
         click.echo(f"{name}, seed {seed}: {time.perf_counter() - start_s:.0f} s", err=True)
-    publish(results, TABLE, rows(done))
-    print(shown(TABLE, rows(done)))
+    output.report(TABLE, rows(cases.done))
 
 
 if __name__ == "__main__":

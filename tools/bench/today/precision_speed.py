@@ -9,7 +9,6 @@ The wide network for 8x8 digits, batch 64, on the CPU of this machine. All polic
 from __future__ import annotations
 
 import contextlib
-import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,8 @@ import click
 import numpy as np
 
 from hetero_mtf.planning.profile.spread import median_and_spread
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 PLAIN = "float32"
@@ -99,12 +99,11 @@ TABLE = TableForm(
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
-@results_option
-def main(rounds: int, results: pathlib.Path | None) -> None:
+@tables_option
+def main(rounds: int, output: Output) -> None:
     """Measure, print the table."""
     measured = rows(rounds)
-    publish(results, TABLE, measured)
-    print(shown(TABLE, measured))
+    output.report(TABLE, measured)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,7 +22,8 @@ import click
 import numpy as np
 
 from hetero_mtf.planning.profile.spread import median_and_spread
-from tools.results.publication import TableForm, publish, results_option, shown, table_row
+from tools.results.output import Output, tables_option
+from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
 SHARES, SLOW_SHARE, SLOW = (0.8, 0.8), 0.32, 1
@@ -192,8 +192,8 @@ TABLE = TableForm(
 @click.option("--steady-steps", default=500, show_default=True, help="Steps that nothing disturbs.")
 @click.option("--rounds", default=7, show_default=True, help="Rounds of turns after the move.")
 @click.option("--case", "cases", multiple=True, type=click.Choice(list(CASES)), help="A case, several times for more.  [default: all]")
-@results_option
-def main(steady_steps: int, rounds: int, cases: tuple[str, ...], results: pathlib.Path | None) -> None:
+@tables_option
+def main(steady_steps: int, rounds: int, cases: tuple[str, ...], output: Output) -> None:
     """Measure, print the table."""
     given = {"throttled": (rounds,), "steady": (steady_steps,), "weights": ()}
     measured = []
@@ -202,8 +202,7 @@ def main(steady_steps: int, rounds: int, cases: tuple[str, ...], results: pathli
         for name in cases or CASES:
             measured.append(CASES[name](*given[name]))
             print(shown(TABLE, measured[-1:]), flush=True)
-    publish(results, TABLE, measured)
-    print(shown(TABLE, measured))
+    output.report(TABLE, measured)
 
 
 if __name__ == "__main__":

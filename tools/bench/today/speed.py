@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
-import sys
 
 import click
 
-from tools.bench.comparison.measured import record
 from tools.bench.comparison.unseen_rows import TABLE, row
 from tools.bench.today.networks import users_networks
 from tools.bench.unseen import UnseenPace, attempted, run
-from tools.results.publication import publish, results_option, shown
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import shown
 
 WRITTEN = dataclasses.replace(TABLE, name="written", title="Networks of today, as users write them", case=("network", "cluster"))
 
@@ -30,22 +28,19 @@ WRITTEN = dataclasses.replace(TABLE, name="written", title="Networks of today, a
 @click.option("--shares", multiple=True, default=("1.0,0.5",), show_default=True, help="Shares of a core, several times for more.")
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
 @click.option("--refine-time", "refine_s", default=30.0, show_default=True, help="Seconds that each refinement may take; 0 for none.")
-@click.option("--json", "path", help="File to write all figures to.")
-@results_option
+@output_options(after="network")
 def main(
-    names: tuple[str, ...], shares: tuple[str, ...], rounds: int, refine_s: float, path: str | None, results: pathlib.Path | None
+    names: tuple[str, ...], shares: tuple[str, ...], rounds: int, refine_s: float, output: Output
 ) -> None:
     """Measure all networks on all clusters and print the table."""
     measured = functools.partial(run, pace=UnseenPace(rounds, refine_s, None))
-    cases = []
+    cases = Cases(output)
     for cluster in shares:
         for name, network in users_networks().items():
             if not names or name in names:
-                cases.append(attempted(network, cluster, measured))
-                publish(results, WRITTEN, [row(cases[-1])])
-                click.echo(f"{name} at {cluster}: {cases[-1].get('failure', 'measured')}", err=True)
-    record(path, " ".join(["python", *sys.argv]), {"cases": cases})
-    click.echo(shown(WRITTEN, [row(case) for case in cases]))
+                case = cases.measure(f"{name} at {cluster}", functools.partial(attempted, network, cluster, measured))
+                output.publish(WRITTEN, [row(case)])
+    click.echo(shown(WRITTEN, [row(case) for case in cases.done]))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def run(network: UnseenNetwork, shares: str) -> dict[str, Any]:
 
     keras.utils.clear_session()
     task = TrainingTask(network.build(), network.batch)
-    with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{shares}") as cluster:
         profiles, seconds = {}, {}
         for name, budget_s in (("default", None), ("thorough", float("inf"))):
             start_s = time.perf_counter()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -28,8 +29,9 @@ from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselin
 from tools.bench.baselines.tasks import Trained
 from tools.bench.comparison.ceiling import communication_ceilings
 from tools.bench.comparison.lost import PARTS, ideal_s, lost, on_all
-from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option
+from tools.bench.comparison.measured import arrangement_text, cluster_text
 from tools.bench.comparison.networks import FIVE, NETWORKS
+from tools.bench.comparison.options import limit_option, pace_options, shares_option, torch_option
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.results.output import Output, output_options
 from tools.results.publication import TableForm, shown, table_row
@@ -57,7 +59,7 @@ class AutoCase:
     """
 
     network: str
-    shares: list[float]
+    shares: Sequence[float]
     batch: int
     pace: Pace
     equal: tuple[str, ...] = ()
@@ -190,46 +192,38 @@ COMPARISON = TableForm(
 )
 
 
-def _shares(text: str) -> list[float]:
-    return [float(share) for share in text.split(",")]
-
-
 @click.command(help=__doc__)
 @click.option("--part", type=click.Choice(["all", "efficiency", "comparison"]), default="all", show_default=True, help="What to measure.")
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
-@click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@shares_option
 @click.option("--batch", type=click.IntRange(1), help="Samples per step, for efficiency.  [default: as each network is usually trained]")
-@click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
-@click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
+@torch_option
+@pace_options(7, 2, 90.0)
 @limit_option
-@click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @output_options(after="network")
 def main(
     part: str,
     models: tuple[str, ...],
-    shares: str,
+    shares: tuple[float, ...],
     batch: int | None,
     torch_python: str | None,
-    rounds: int,
-    steps: int,
     limit: str,
-    budget: float,
+    pace: Pace,
     output: Output,
 ) -> None:
     """Measure, and print the tables."""
-    pace, document = Pace(rounds, steps, budget), dict[str, Any]()
+    document: dict[str, Any] = {}
     if part != "comparison":
         cases: list[dict[str, Any]] = []
         for network in models or FIVE:
-            cases.append(run(AutoCase(network, _shares(shares), batch or NETWORKS[network].usual, pace, limit=limit)))
+            cases.append(run(AutoCase(network, shares, batch or NETWORKS[network].usual, pace, limit=limit)))
             output.record(document | {"efficiency": cases})
             output.publish(EFFICIENCIES, [efficiency_row(cases[-1])])
         click.echo(shown(EFFICIENCIES, [efficiency_row(case) for case in cases]))
         print("\nParts are compute+communication+idle of each device; what is lost is a part of the step and sums to 1 - efficiency.\n")
         document["efficiency"] = cases
     if part != "efficiency":
-        compared = run(AutoCase(COMPARED, _shares(shares), NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python, limit))
+        compared = run(AutoCase(COMPARED, shares, NETWORKS[COMPARED].batch, pace, (EQUAL,), True, torch_python, limit))
         output.record(document | {"comparison": compared})
         notes = [NO_TORCH] if torch_python is None else []
         output.report(COMPARISON, comparison_rows(compared), notes)

@@ -161,7 +161,7 @@ def main(shares: str, count: int, output: Output) -> None:
     from hetero_mtf.planning.layout.records import CollectiveRule
 
     windows = Windows(WINDOW_S, count)
-    with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{shares}") as cluster:
         links = measured_links(cluster, windows)
         measured = {size: measure(cluster, size, windows) for size in SIZES}
     prices = {method: priced(CollectiveRule("all_reduce", method), links) for method in METHODS}

@@ -14,12 +14,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import click
 import numpy as np
 
 from tools.bench.comparison.measured import arrangement_text, cluster_text
+from tools.bench.comparison.options import pace_options, shares_option
+from tools.bench.comparison.side_by_side import Pace
 from tools.results.output import Output, output_options
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
@@ -49,15 +52,12 @@ class HybridCase:
     ----------
     shares : (devices,) share of a core of each.
     batch : samples per step.
-    rounds, steps : rounds that count, and steps of each arrangement in one.
-    budget_s : seconds for the calibration.
+    pace : how long to measure.
     """
 
-    shares: list[float]
+    shares: Sequence[float]
     batch: int
-    rounds: int
-    steps: int
-    budget_s: float
+    pace: Pace
 
 
 def measure(model: Any, question: HybridCase) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def measure(model: Any, question: HybridCase) -> dict[str, Any]:
     x, y = rng.normal(size=(batch, *model.input_shape[1:])).astype("float32"), rng.integers(0, model.output_shape[-1], batch)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(shares))
-        profile = hm.calibrate(cluster, model, batch_size=batch, optimizer=optimizer, budget_s=question.budget_s)
+        profile = hm.calibrate(cluster, model, batch_size=batch, optimizer=optimizer, budget_s=question.pace.budget_s)
         planned = {name: hm.plan(profile, strategy=name) for name in SPLITS}
         automatic = hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=batch) for d in range(len(shares))}
@@ -82,7 +82,7 @@ def measure(model: Any, question: HybridCase) -> dict[str, Any]:
         for name, plan in {**plans, **planned}.items():
             trainer = stack.enter_context(hm.Trainer(model, plan, cluster, **settings))
             runs[name] = functools.partial(trainer.train_on_batch, x, y)
-        times = interleaved(runs, rounds=question.rounds, steps=question.steps, warm_up=2)
+        times = interleaved(runs, rounds=question.pace.rounds, steps=question.pace.steps, warm_up=2)
     seconds = {name: float(np.median(values)) for name, values in times.items()}
     return {
         "shares": shares,
@@ -126,28 +126,17 @@ def rows(figures: dict[str, Any]) -> list[Row]:
 
 
 @click.command(help=__doc__)
-@click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@shares_option
 @click.option("--batch", default=64, show_default=True, help="Samples per step.")
 @click.option("--size", default=64, show_default=True, help="Height and width of an image, pixels.")
 @click.option("--hidden", default=4096, show_default=True, help="Units of each hidden dense layer.")
-@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", default=2, show_default=True, help="Steps of each arrangement in one round.")
-@click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
+@pace_options(5, 2, 120.0)
 @output_options()
-def main(
-    shares: str,
-    batch: int,
-    size: int,
-    hidden: int,
-    rounds: int,
-    steps: int,
-    budget: float,
-    output: Output,
-) -> None:
+def main(shares: tuple[float, ...], batch: int, size: int, hidden: int, pace: Pace, output: Output) -> None:
     """Run the comparison and print its table."""
     from models.alexnet import alexnet
 
-    question = HybridCase([float(s) for s in shares.split(",")], batch, rounds, steps, budget)
+    question = HybridCase(shares, batch, pace)
     figures = measure(alexnet(size, hidden=hidden), question)
     notes = [f"{figures['weights']:,} weights; `auto` takes {figures['automatic']}."]
     output.report(TABLE, rows(figures), notes)

@@ -24,6 +24,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tools.bench.comparison.options import shares_option
 from tools.bench.comparison.plan_memory import half_pipeline, predicted_bytes
 from tools.results.output import Cases, Output, output_options
 from tools.results.publication import TableForm, shown, table_row
@@ -268,25 +269,20 @@ TABLE = TableForm(
 
 
 @click.command(help=__doc__)
-@click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@shares_option
 @click.option("--network", "chosen", multiple=True, help="Beginning of a network's name; all if none is given.")
 @click.option("--strategy", "strategies", multiple=True, type=click.Choice(STRATEGIES), help="How to split; all if none is given.")
 @click.option("--steps", default=4, show_default=True, help="Steps before the peak is read.")
 @click.option("--budget", default=20.0, show_default=True, help="Seconds that a calibration for planned strategies may take.")
 @output_options()
 def main(
-    shares: str,
-    chosen: tuple[str, ...],
-    strategies: tuple[str, ...],
-    steps: int,
-    budget: float,
-    output: Output,
+    shares: tuple[float, ...], chosen: tuple[str, ...], strategies: tuple[str, ...], steps: int, budget: float, output: Output
 ) -> None:
     """Run the comparison and print its table."""
     from hetero_mtf.errors import PlanError
 
     cases = Cases(output)
-    run = MemoryRun(tuple(float(share) for share in shares.split(",")), steps, budget)
+    run = MemoryRun(shares, steps, budget)
     for name, network in networks().items():
         if chosen and not name.startswith(chosen):
             continue

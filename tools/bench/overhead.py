@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from tools.bench.comparison.options import rounds_option
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.today.networks import users_networks
 from tools.results.output import Output, output_options
@@ -192,7 +193,7 @@ def row(name: str, seconds: Mapping[str, list[float]], limit: float) -> Row:
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
+@rounds_option(7)
 @click.option("--network", "names", multiple=True, help="A network by its name in the table, several times for more.  [default: all]")
 @click.option("--where", "looks_into", is_flag=True, help="Print what a step spends its time on; no table is written.")
 @output_options()

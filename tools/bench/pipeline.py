@@ -26,6 +26,7 @@ import click
 from tools.bench.comparison.accuracy import error
 from tools.bench.comparison.measured import arrangement_text
 from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.options import pace_options
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.comparison.task_times import bubble, measured_j, stage_passes_s
 from tools.bench.prediction import PredictionCase
@@ -53,7 +54,7 @@ def run(case: PipelineCase, pace: Pace, folder: pathlib.Path | None) -> dict[str
     import hetero_mtf as hm
 
     task = TrainingTask(NETWORKS[case.network].make(), case.batch)
-    with hm.Cluster.emulate([float(share) for share in case.cluster.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{case.cluster}") as cluster:
         profile = hm.calibrate(cluster, task.model, case.batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         plans = pipelines(profile, case.microbatches)
         predicted = {name: prediction(profile, plan) for name, plan in plans.items()}
@@ -250,9 +251,7 @@ def _leave(folder: pathlib.Path | None, case: PipelineCase, profile: Any, plans:
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
 @click.option("--batch", type=int, help="Samples per step.  [default: as each network is usually trained]")
 @click.option("--microbatches", default=8, show_default=True, help="Microbatches of the pipelines.")
-@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
-@click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
+@pace_options(5, 1, 90.0)
 @click.option("--folder", type=click.Path(path_type=pathlib.Path), help="Where profiles and plans are left.")
 @output_options(after="case", resumes=True)
 def main(
@@ -260,9 +259,7 @@ def main(
     clusters: tuple[str, ...],
     batch: int | None,
     microbatches: int,
-    rounds: int,
-    steps: int,
-    budget: float,
+    pace: Pace,
     folder: pathlib.Path | None,
     output: Output,
 ) -> None:
@@ -273,7 +270,6 @@ def main(
     for case in cases:
         if measured.find(**dataclasses.asdict(case)):
             continue
-        pace = Pace(rounds, steps, budget)
         figures = measured.measure(f"{case.network} on {case.cluster}", functools.partial(run, case, pace, folder))
         output.publish(TABLE, rows(figures))
         output.publish(CLAIMS, [claims_row(figures)])

@@ -27,6 +27,7 @@ import click
 from tools.bench.comparison.accuracy import MEDIAN_ERROR, REGRET, WORST_ERROR, chosen, distinct, error, regret
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.offline_plans import now, plan_apart
+from tools.bench.comparison.options import pace_options
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.results.output import Cases, Output, output_options
 from tools.results.publication import TableForm, shown, table_row
@@ -71,7 +72,7 @@ def run(case: PredictionCase, folder: pathlib.Path, pace: Pace, most: int, also:
     task = TrainingTask(NETWORKS[case.network].make(), case.batch)
     here = folder / case.name
     here.mkdir(parents=True, exist_ok=True)
-    with hm.Cluster.emulate([float(share) for share in case.cluster.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{case.cluster}") as cluster:
         start_s = time.perf_counter()
         profile = hm.calibrate(cluster, task.model, case.batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         calibration_s = time.perf_counter() - start_s
@@ -176,9 +177,7 @@ def report(cases: list[dict[str, Any]]) -> str:
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
 @click.option("--batch", type=int, help="Samples per step.  [default: each network's]")
-@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", default=2, show_default=True, help="Steps of each plan in one round.")
-@click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
+@pace_options(5, 2, 90.0)
 @click.option("--most", default=4, show_default=True, help="Plans of a case to measure at most.")
 @click.option("--strategy", "also", multiple=True, help="A strategy to measure whatever is predicted, such as pipeline.")
 @click.option("--folder", help="Where profiles, plans and predictions are left.  [default: a new folder for temporary files]")
@@ -187,9 +186,7 @@ def main(
     models: tuple[str, ...],
     clusters: tuple[str, ...],
     batch: int | None,
-    rounds: int,
-    steps: int,
-    budget: float,
+    pace: Pace,
     most: int,
     also: tuple[str, ...],
     folder: str | None,
@@ -203,7 +200,7 @@ def main(
     for case in cases:
         if measured.find(**dataclasses.asdict(case)):
             continue
-        figures = measured.measure(case.name, functools.partial(run, case, place, Pace(rounds, steps, budget), most, also))
+        figures = measured.measure(case.name, functools.partial(run, case, place, pace, most, also))
         output.publish(TABLE, rows(figures))
         output.publish(RANKS, [rank(figures)])
     print(report(measured.done))

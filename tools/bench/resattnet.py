@@ -16,8 +16,9 @@ from typing import Any
 import click
 
 from tools.bench.auto import EQUAL, EQUAL_FILTERS, AutoCase, run
-from tools.bench.comparison.measured import cluster_text
+from tools.bench.comparison.measured import cluster_text, shares_of
 from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.options import rounds_option
 from tools.bench.comparison.side_by_side import Pace, parts_text
 from tools.results.output import Cases, Output, output_options
 from tools.results.publication import TableForm, shown, table_row
@@ -81,15 +82,14 @@ def times_best_equal(case: dict[str, Any]) -> float:
 @click.command(help=__doc__)
 @click.option("--shares", "clusters", multiple=True, help="Shares of a core, such as 1.0,0.5; several times for more.")
 @click.option("--batch", type=click.IntRange(1), default=NETWORKS[NETWORK].usual, show_default=True, help="Volumes per step.")
-@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
+@rounds_option(5)
 @click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
 @output_options(after="cluster")
 def main(clusters: tuple[str, ...], batch: int, rounds: int, budget: float, output: Output) -> None:
     """Measure, and print the table."""
     cases = Cases(output)
     for cluster in clusters or CLUSTERS:
-        shares = [float(share) for share in cluster.split(",")]
-        question = AutoCase(NETWORK, shares, batch, Pace(rounds, 1, budget), (EQUAL, EQUAL_FILTERS))
+        question = AutoCase(NETWORK, shares_of(cluster), batch, Pace(rounds, 1, budget), (EQUAL, EQUAL_FILTERS))
         output.publish(TABLE, [row(cases.measure(cluster, functools.partial(run, question)))])
     click.echo(shown(TABLE, [row(case) for case in cases.done]))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -22,6 +23,8 @@ import numpy as np
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, Baselines
 from tools.bench.baselines.tasks import Trained
 from tools.bench.comparison.measured import arrangement_text, cluster_text
+from tools.bench.comparison.options import pace_options, shares_option, torch_option
+from tools.bench.comparison.side_by_side import Pace
 from tools.results.output import Output, output_options
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
@@ -52,16 +55,13 @@ class BatchCase:
     shares : (devices,) share of a core of each.
     batch : samples per step of all devices together.
     torch_python : a Python with torch, or None to leave PyTorch out.
-    rounds, steps : rounds that count, and steps of each arrangement in one.
-    budget_s : seconds for the calibration.
+    pace : how long to measure.
     """
 
-    shares: list[float]
+    shares: Sequence[float]
     batch: int
     torch_python: str | None
-    rounds: int
-    steps: int
-    budget_s: float
+    pace: Pace
 
 
 def measure(question: BatchCase) -> dict[str, Any]:
@@ -80,14 +80,14 @@ def measure(question: BatchCase) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(hm.Cluster.emulate(question.shares))
         runs = Baselines(trained, question.shares, question.batch, question.torch_python, method=cluster.method).start(stack)
-        profile = hm.calibrate(cluster, model, batch_size=question.batch, optimizer=optimizer, budget_s=question.budget_s)
+        profile = hm.calibrate(cluster, model, batch_size=question.batch, optimizer=optimizer, budget_s=question.pace.budget_s)
         planned, automatic = hm.plan(profile, strategy="batch"), hm.plan(profile)
         plans = {f"alone {d}": hm.Plan.single(model, device=d, cluster=cluster, batch_size=question.batch) for d in range(count)}
         plans |= {"equal": hm.Plan.batch(model, [1.0] * count, cluster, question.batch), "planned": planned}
         for name, plan in plans.items():
             trainer = stack.enter_context(hm.Trainer(model, plan, cluster, **settings))
             runs[name] = functools.partial(trainer.train_on_batch, x, y)
-        times = interleaved(runs, rounds=question.rounds, steps=question.steps, warm_up=2)
+        times = interleaved(runs, rounds=question.pace.rounds, steps=question.pace.steps, warm_up=2)
     seconds = {name: float(np.median(values)) for name, values in times.items()}
     ideal = 1 / sum(1 / seconds[f"alone {d}"] for d in range(count))
     return {
@@ -130,24 +130,14 @@ def rows(figures: dict[str, Any]) -> list[Row]:
 
 
 @click.command(help=__doc__)
-@click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@shares_option
 @click.option("--batch", default=64, show_default=True, help="Samples per step of all devices together.")
-@click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
-@click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", default=1, show_default=True, help="Steps of each arrangement in one round.")
-@click.option("--budget", default=120.0, show_default=True, help="Seconds that the calibration may take.")
+@torch_option
+@pace_options(7, 1, 120.0)
 @output_options()
-def main(
-    shares: str,
-    batch: int,
-    torch_python: str | None,
-    rounds: int,
-    steps: int,
-    budget: float,
-    output: Output,
-) -> None:
+def main(shares: tuple[float, ...], batch: int, torch_python: str | None, pace: Pace, output: Output) -> None:
     """Run the comparison and print its table."""
-    figures = measure(BatchCase([float(s) for s in shares.split(",")], batch, torch_python, rounds, steps, budget))
+    figures = measure(BatchCase(shares, batch, torch_python, pace))
     notes = [f"`auto` takes {figures['automatic']}."]
     if torch_python is None:
         notes.append(NO_TORCH)

@@ -24,7 +24,9 @@ from typing import Any
 import click
 import numpy as np
 
+from tools.bench.comparison.measured import shares_of
 from tools.bench.comparison.networks import convolutions
+from tools.bench.comparison.options import rounds_option
 from tools.results.output import Output, output_options
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
@@ -42,7 +44,7 @@ def run_case(case: Case, model: Any, filters: tuple[int, ...] | None, rounds: in
     from hetero_mtf.training.timing import interleaved
     from tools.bench.comparison.stock_equal import StockEqual
 
-    shares, batch = [float(s) for s in case[0].split(",")], case[1]
+    shares, batch = shares_of(case[0]), case[1]
     shape = model.input_shape[1:]
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(batch, *shape)).astype("float32"), rng.integers(0, 10, batch)
@@ -122,17 +124,9 @@ PAPER_A = dataclasses.replace(TABLE, name="uneven_split_paper_a", title="Unequal
 @click.option("--filters", default="384,384,384,384", show_default=True, help="Filters of each convolution; an even number of them.")
 @click.option("--channels", default=384, show_default=True, help="Channels of the 8x8 input.")
 @click.option("--paper-a", is_flag=True, help="Paper A's CIFAR network instead of plain convolutions.")
-@click.option("--rounds", default=7, show_default=True, help="Rounds; a figure is their median.")
+@rounds_option(7)
 @output_options()
-def main(
-    shares: str | None,
-    batch: int,
-    filters: str,
-    channels: int,
-    paper_a: bool,
-    rounds: int,
-    output: Output,
-) -> None:
+def main(shares: str | None, batch: int, filters: str, channels: int, paper_a: bool, rounds: int, output: Output) -> None:
     """Run the cases and print their table."""
     from models.paper_a import cifar
 

@@ -31,8 +31,8 @@ from tools.bench.comparison.accuracy import distinct
 from tools.bench.comparison.ceiling import communication_ceilings
 from tools.bench.comparison.commit_seeds import FOLDER, last_commit, seed_of
 from tools.bench.comparison.drawn import drawn_network
-from tools.bench.comparison.measured import limit_option
 from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.options import limit_option, rounds_option
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.comparison.unseen_rows import AFTER, ALONE, BEFORE, EQUAL, TABLE, row
 from tools.results.output import Cases, Output, output_options
@@ -257,7 +257,7 @@ def networks_of(seeds: str | None, count: int, with_fixed: bool) -> tuple[list[U
     "--shares", multiple=True, help="Shares of a core of the devices, several times for more.  [default: 1.0,0.5; for five also others]"
 )
 @limit_option
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
+@rounds_option(5)
 @click.option("--refine-time", "refine_s", default=30.0, show_default=True, help="Seconds that each refinement may take; 0 for none.")
 @click.option("--budget", "budget_s", type=float, help="Seconds that each calibration may take.  [default: that of hm.calibrate]")
 @output_options(after="network", resumes=True)

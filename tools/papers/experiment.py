@@ -14,7 +14,7 @@ from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.comparison.lost import ideal_s
 from tools.bench.comparison.measured import arrangement_text
 from tools.bench.comparison.side_by_side import Pace
-from tools.results.output import Cases, Output, output_options
+from tools.results.output import Cases, Command, Output, output_options, together
 from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
 
@@ -121,16 +121,15 @@ def differences(model: Any, arranged: Mapping[str, Any], cluster: Any, settings:
     return {name: apart(expected, trained(plan)) for name, plan in arranged.items()}
 
 
-def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def experiment_options(command: Command) -> Command:
     """Give a script the options --quick, --rounds, --json, --resume and --results."""
+    quick = "At most 5 minutes: smaller batches, fewer rounds and steps.  [default: at most 60]"
     options = (
-        click.option("--quick", is_flag=True, help="At most 5 minutes: smaller batches, fewer rounds and steps.  [default: at most 60]"),
+        click.option("--quick", is_flag=True, help=quick),
         click.option("--rounds", type=click.IntRange(1), help="Rounds; a figure is their median.  [default: by extent]"),
         output_options(after="case", resumes=True),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return together(*options)(command)
 
 
 STEP_COLUMNS = (

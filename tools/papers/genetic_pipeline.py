@@ -32,6 +32,7 @@ from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, UNEQUAL
 from tools.bench.baselines.tasks import Trained
 from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.options import torch_option
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
 from tools.mri import Demonstration, run_command, run_module, trained
 from tools.papers.experiment import Experiment, claim, claims_form, experiment_options, step_rows, steps_form
@@ -220,7 +221,7 @@ def claims(case: Mapping[str, Any], curve_points: Mapping[str, Any], cohort: Map
 
 
 @click.command(help=__doc__)
-@click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
+@torch_option
 @experiment_options
 def main(torch_python: str | None, **chosen: Any) -> None:
     """Run the experiment, print its tables."""

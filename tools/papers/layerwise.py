@@ -77,7 +77,7 @@ def steps(network: str, batch: int, pace: Pace) -> dict[str, Any]:
     import hetero_mtf as hm
 
     task = TrainingTask(NETWORKS[network].make(), batch)
-    with hm.Cluster.emulate([float(share) for share in CLUSTER.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{CLUSTER}") as cluster:
         profile = hm.calibrate(cluster, task.model, batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         answers = plans(profile)
         chosen = {name: plan for name, plan in answers.items() if not isinstance(plan, str)}

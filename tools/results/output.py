@@ -19,6 +19,7 @@ from tools.results.publication import TableForm, command_text, publish, results_
 from tools.results.records import Row
 
 Command = Callable[..., Any]
+Option = Callable[[Command], Command]  # what gives a command an option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +121,7 @@ def tables_option(command: Command) -> Command:
     return _with_output(command, [results_option])
 
 
-def output_options(after: str = "", resumes: bool = False) -> Callable[[Command], Command]:
+def output_options(after: str = "", resumes: bool = False) -> Option:
     """Return what gives a bench the options --json and --results, and its function an `Output` as the argument `output`.
 
     Parameters
@@ -130,16 +131,18 @@ def output_options(after: str = "", resumes: bool = False) -> Callable[[Command]
     """
     options = [click.option("--json", "path", metavar="FILE", help=f"File to write all figures to{after and f', after each {after}'}.")]
     if resumes:
-        options.append(click.option("--resume", is_flag=True, help="Keep the cases that are in the file of --json, and report them too."))
+        options.append(click.option("--resume", is_flag=True, help="Go on from the cases that are in the file of --json."))
     return functools.partial(_with_output, options=[*options, results_option])
 
 
-def _with_output(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+def together(*options: Option) -> Option:
+    """Return what gives a command several options, in this order."""
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def _with_output(command: Command, options: Sequence[Option]) -> Command:
     @functools.wraps(command)
     def with_output(results: pathlib.Path | None, path: str | None = None, resume: bool = False, **others: Any) -> Any:
         return command(output=Output(results, path, resume), **others)
 
-    decorated: Command = with_output
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
+    return together(*options)(with_output)

@@ -20,7 +20,8 @@ from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.baselines.equal_batches import DDP, NO_TORCH, Baselines
 from tools.bench.baselines.rivals import least_ratio
 from tools.bench.baselines.tasks import COMPARED, TITLES, Trained, compared_task
-from tools.bench.comparison.measured import cluster_text, limit_option
+from tools.bench.comparison.measured import cluster_text
+from tools.bench.comparison.options import limit_option, rounds_option, torch_option
 from tools.bench.comparison.side_by_side import Pace, measure
 from tools.results.output import Output, tables_option
 from tools.results.publication import TableForm, shown, table_row
@@ -87,8 +88,8 @@ TABLE = TableForm(
 @click.option("--network", "names", multiple=True, type=click.Choice(COMPARED), help="One, several times for more.  [default: all]")
 @click.option("--share", "shares", multiple=True, type=float, default=(1.0,), show_default=True, help="Share of a core, several times.")
 @limit_option
-@click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
+@torch_option
+@rounds_option(5)
 @click.option("--steps", type=click.IntRange(1), default=2, show_default=True, help="Steps of each arrangement in one round.")
 @tables_option
 def main(

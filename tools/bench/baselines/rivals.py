@@ -28,7 +28,8 @@ from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, NO_TORCH, UNEQUAL_DDP, Baselines
 from tools.bench.baselines.tasks import COMPARED, TITLES, Trained, compared_task
 from tools.bench.comparison.lost import ideal_s
-from tools.bench.comparison.measured import arrangement_text, cluster_text, limit_option
+from tools.bench.comparison.measured import arrangement_text, cluster_text
+from tools.bench.comparison.options import limit_option, pace_options, shares_option, torch_option
 from tools.bench.comparison.side_by_side import Pace, measure
 from tools.results.output import Cases, Output, output_options
 from tools.results.publication import TableForm, shown, table_row
@@ -53,7 +54,7 @@ class RivalCase:
     """
 
     network: str
-    shares: list[float]
+    shares: Sequence[float]
     pace: Pace
     torch_python: str | None = None
     limit: str = LIMITS[0]
@@ -168,29 +169,17 @@ TABLE = TableForm(
 
 @click.command(help=__doc__)
 @click.option("--network", "names", multiple=True, type=click.Choice(COMPARED), help="One, several times for more.  [default: all]")
-@click.option("--shares", default="1.0,0.5", show_default=True, help="Share of a core of each emulated device.")
+@shares_option
 @limit_option
-@click.option("--torch-python", help="Python of an environment with torch; without it PyTorch is left out.")
-@click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", type=click.IntRange(1), default=2, show_default=True, help="Steps of each arrangement in one round.")
-@click.option("--budget", default=90.0, show_default=True, help="Seconds that each calibration may take.")
+@torch_option
+@pace_options(7, 2, 90.0)
 @output_options(after="network")
-def main(
-    names: tuple[str, ...],
-    shares: str,
-    limit: str,
-    torch_python: str | None,
-    rounds: int,
-    steps: int,
-    budget: float,
-    output: Output,
-) -> None:
+def main(names: tuple[str, ...], shares: tuple[float, ...], limit: str, torch_python: str | None, pace: Pace, output: Output) -> None:
     """Measure, and print the table."""
     notes = [NO_TORCH] if torch_python is None else []
     cases = Cases(output)
-    devices = [float(share) for share in shares.split(",")]
     for name in names or COMPARED:
-        case = cases.measure(name, functools.partial(run, RivalCase(name, devices, Pace(rounds, steps, budget), torch_python, limit)))
+        case = cases.measure(name, functools.partial(run, RivalCase(name, shares, pace, torch_python, limit)))
         output.publish(TABLE, rows(case), notes if len(cases.done) == 1 else [])
     click.echo(shown(TABLE, [row for case in cases.done for row in rows(case)], notes))
 

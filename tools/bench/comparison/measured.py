@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import click
 
 from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.report.scores import Score
@@ -26,10 +24,9 @@ def cluster_text(shares: Sequence[float], limit: str = LIMITS[0]) -> str:
     return ",".join(map(str, map(float, shares))) + (f":{limit}" if limit != LIMITS[0] else "")
 
 
-def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a bench the option --limit: what the shares of emulated devices and of the baselines limit."""
-    text = "What shares limit: processes as a whole, or their threads that compute only."
-    return click.option("--limit", type=click.Choice(LIMITS), default=LIMITS[0], show_default=True, help=text)(command)
+def shares_of(text: str) -> list[float]:
+    """Return the shares of a core that a text such as "1.0,0.5" names."""
+    return [float(share) for share in text.split(",")]
 
 
 def arrangement_text(name: str) -> str:

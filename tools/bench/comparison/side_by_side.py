@@ -23,13 +23,13 @@ class Pace:
     ----------
     rounds : rounds that count; a figure is their median.
     steps : steps of each plan in one round.
-    budget_s : seconds that a calibration may take.
+    budget_s : seconds that a calibration may take; None for those of `hm.calibrate`.
     traced : steps of each plan that are traced for the parts of a step; 0 leaves these out.
     """
 
     rounds: int
     steps: int
-    budget_s: float
+    budget_s: float | None
     traced: int = TRACED_STEPS
 
 

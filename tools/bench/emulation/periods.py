@@ -30,6 +30,7 @@ import click
 from hetero_mtf.devices.host import available_cores
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.duty_cycle import PERIOD_S, DutyCycle
+from tools.bench.comparison.options import rounds_option
 from tools.results.output import Output, tables_option
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
@@ -223,7 +224,7 @@ def measure(rounds: int, seconds: float, shares: Sequence[float]) -> list[Row]:
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=3, show_default=True, help="Rounds of turns.")
+@rounds_option(3)
 @click.option("--seconds", default=2.5, show_default=True, help="Seconds of each turn.")
 @click.option("--share", "shares", multiple=True, type=float, default=SHARES, show_default=True, help="A share, several times for more.")
 @tables_option

@@ -21,7 +21,8 @@ import click
 from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.planning.profile.spread import median_and_spread
 from hetero_mtf.runtime.limits.threads import processor_s
-from tools.bench.comparison.measured import cluster_text
+from tools.bench.comparison.measured import cluster_text, shares_of
+from tools.bench.comparison.options import rounds_option
 from tools.results.output import Output, tables_option
 from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
@@ -161,14 +162,14 @@ TABLE = TableForm(
 
 @click.command(help=__doc__)
 @click.option("--cluster", "clusters", multiple=True, default=CLUSTERS, show_default=True, help="Shares, several times for more clusters.")
-@click.option("--rounds", default=7, show_default=True, help="Rounds of turns.")
+@rounds_option(7)
 @click.option("--reductions", default=5, show_default=True, help="All-reduces in one round.")
 @tables_option
 def main(clusters: Sequence[str], rounds: int, reductions: int, output: Output) -> None:
     """Measure, print the table."""
     lines = []
     for text in clusters:
-        shares = [float(share) for share in text.split(",")]
+        shares = shares_of(text)
         lines += rows(shares, measure(shares, rounds, reductions))
         output.publish(TABLE, lines)
     print(shown(TABLE, lines))

@@ -221,14 +221,7 @@ TABLE = TableForm(
 )
 @click.option("--late-epochs", type=int, help="Epochs of the variants.  [default: those of the synchronous run]")
 @output_options(after="training", resumes=True)
-def main(
-    tasks: tuple[str, ...],
-    seeds: int,
-    first: int,
-    names: tuple[str, ...],
-    late_epochs: int | None,
-    output: Output,
-) -> None:
+def main(tasks: tuple[str, ...], seeds: int, first: int, names: tuple[str, ...], late_epochs: int | None, output: Output) -> None:
     """Train, print the table."""
     cases = Cases(output)
     variants = [each for each in VARIANTS if not names or each.name in names]

@@ -22,6 +22,7 @@ from typing import Any
 import click
 
 from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.options import pace_options
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.late.border import border_idle_s
 from tools.bench.memory import MB, connect, peak_bytes
@@ -45,7 +46,7 @@ def run(case: PredictionCase, pace: Pace) -> dict[str, Any]:
     from hetero_mtf.errors import PlanError
 
     task = TrainingTask(NETWORKS[case.network].make(), case.batch)
-    with hm.Cluster.emulate([float(share) for share in case.cluster.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{case.cluster}") as cluster:
         profile = hm.calibrate(cluster, task.model, case.batch, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         plans = {"one device": hm.plan(profile, strategy="single"), "auto": hm.plan(profile)}
         for name, options in pipelines().items():
@@ -71,7 +72,7 @@ def by_itself(task: TrainingTask, plan: Any, shares: str) -> dict[str, list[floa
     """Return the peak bytes of each device's worker, and of a plan without a flush the seconds that each stage rests between steps."""
     import hetero_mtf as hm
 
-    with hm.Cluster.emulate([float(share) for share in shares.split(",")]) as cluster:
+    with hm.Cluster.parse(f"emulate:{shares}") as cluster:
         connect(cluster)
         processes = cluster._backend.process_ids()
         before = [peak_bytes(process) for process in processes]
@@ -193,19 +194,9 @@ def _case_cells(case: dict[str, Any]) -> dict[str, Any]:
 @click.option("--model", "models", multiple=True, type=click.Choice(list(NETWORKS)), help="A network, several times for more.")
 @click.option("--cluster", "clusters", multiple=True, help="Shares of a core, such as 0.8,0.4; several times for more.")
 @click.option("--batch", type=int, help="Samples per step.  [default: 64, 16 for volumes]")
-@click.option("--rounds", default=5, show_default=True, help="Rounds; a figure is their median.")
-@click.option("--steps", default=3, show_default=True, help="Steps of each arrangement in one round.")
-@click.option("--budget", type=float, help="Seconds that each calibration may take.  [default: as calibrate]")
+@pace_options(5, 3, None)
 @output_options(after="case", resumes=True)
-def main(
-    models: tuple[str, ...],
-    clusters: tuple[str, ...],
-    batch: int | None,
-    rounds: int,
-    steps: int,
-    budget: float | None,
-    output: Output,
-) -> None:
+def main(models: tuple[str, ...], clusters: tuple[str, ...], batch: int | None, pace: Pace, output: Output) -> None:
     """Run the cases, print their tables."""
     pairs = itertools.product(models or DEEP, clusters or CLUSTERS)
     cases = [PredictionCase(network, cluster, batch or (16 if network == "resattnet18" else 64)) for network, cluster in pairs]
@@ -213,7 +204,6 @@ def main(
     for case in cases:
         if measured.find(**dataclasses.asdict(case)):
             continue
-        pace = Pace(rounds, steps, budget)  # type: ignore[arg-type]
         figures = measured.measure(f"{case.network} on {case.cluster}", functools.partial(run, case, pace))
         output.publish(TABLE, rows(figures))
         output.publish(CLAIMS, [claims_row(figures)])

@@ -148,9 +148,7 @@ def verdicts(records: list[dict[str, Any]], seeds: int) -> list[str]:
 )
 @click.option("--seeds", default=10, show_default=True, help="Seeds of the genetic allocator.")
 @output_options()
-def main(
-    folder: pathlib.Path, published: pathlib.Path, written: pathlib.Path | None, seeds: int, output: Output
-) -> None:
+def main(folder: pathlib.Path, published: pathlib.Path, written: pathlib.Path | None, seeds: int, output: Output) -> None:
     """Compare the exact and the genetic allocator with a published program."""
     try:
         loads, note = published_loads(published)

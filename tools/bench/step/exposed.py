@@ -15,14 +15,16 @@ import contextlib
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 import numpy as np
 
 from hetero_mtf.planning.profile.spread import median_and_spread
+from tools.bench.comparison.measured import shares_of
 from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.options import rounds_option
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.today.networks import SegmentationTask, unet3d
 from tools.results.output import Output, tables_option
@@ -54,7 +56,7 @@ def as_before() -> Iterator[None]:
         builder.synchronisation_groups, engine.staged_batches = merged, staged
 
 
-def rows(name: str, shares: list[float], rounds: int) -> list[Row]:
+def rows(name: str, shares: Sequence[float], rounds: int) -> list[Row]:
     """Return a row before, and one after."""
     import hetero_mtf as hm
 
@@ -131,7 +133,7 @@ TABLE = TableForm(
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
+@rounds_option(5)
 @click.option("--network", "names", multiple=True, type=click.Choice(list(TASKS)), help="A network, or several.  [default: all]")
 @click.option("--shares", "clusters", multiple=True, default=("1.0,0.5", "0.8,0.4,0.4"), show_default=True, help="Shares of devices.")
 @tables_option
@@ -140,7 +142,7 @@ def main(rounds: int, names: tuple[str, ...], clusters: tuple[str, ...], output:
     measured: list[Row] = []
     for shares in clusters:
         for name in names or TASKS:
-            measured += rows(name, [float(share) for share in shares.split(",")], rounds)
+            measured += rows(name, shares_of(shares), rounds)
             output.publish(TABLE, measured)
     print(shown(TABLE, measured))
 

@@ -18,6 +18,7 @@ import click
 from hetero_mtf.devices.records import LIMITS
 from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.networks import NETWORKS
+from tools.bench.comparison.options import rounds_option
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.bench.step.exposed import BATCHES, STEP_COLUMNS, compared
 from tools.results.output import Output, tables_option
@@ -87,7 +88,7 @@ TABLE = TableForm(
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
+@rounds_option(5)
 @click.option("--network", "names", multiple=True, type=click.Choice(list(TASKS)), help="A network, or several.  [default: all]")
 @click.option("--limit", "limits", multiple=True, type=click.Choice(LIMITS), default=LIMITS, show_default=True, help="What shares limit.")
 @tables_option

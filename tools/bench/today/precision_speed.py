@@ -17,6 +17,7 @@ import click
 import numpy as np
 
 from hetero_mtf.planning.profile.spread import median_and_spread
+from tools.bench.comparison.options import rounds_option
 from tools.results.output import Output, tables_option
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
@@ -98,7 +99,7 @@ TABLE = TableForm(
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=5, show_default=True, help="Rounds of turns.")
+@rounds_option(5)
 @tables_option
 def main(rounds: int, output: Output) -> None:
     """Measure, print the table."""

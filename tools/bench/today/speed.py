@@ -14,6 +14,7 @@ import functools
 
 import click
 
+from tools.bench.comparison.options import rounds_option
 from tools.bench.comparison.unseen_rows import TABLE, row
 from tools.bench.today.networks import users_networks
 from tools.bench.unseen import UnseenPace, attempted, run
@@ -26,12 +27,10 @@ WRITTEN = dataclasses.replace(TABLE, name="written", title="Networks of today, a
 @click.command(help=__doc__)
 @click.option("--network", "names", multiple=True, type=click.Choice(sorted(users_networks())), help="One, several times for more.")
 @click.option("--shares", multiple=True, default=("1.0,0.5",), show_default=True, help="Shares of a core, several times for more.")
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Rounds; a figure is their median.")
+@rounds_option(5)
 @click.option("--refine-time", "refine_s", default=30.0, show_default=True, help="Seconds that each refinement may take; 0 for none.")
 @output_options(after="network")
-def main(
-    names: tuple[str, ...], shares: tuple[str, ...], rounds: int, refine_s: float, output: Output
-) -> None:
+def main(names: tuple[str, ...], shares: tuple[str, ...], rounds: int, refine_s: float, output: Output) -> None:
     """Measure all networks on all clusters and print the table."""
     measured = functools.partial(run, pace=UnseenPace(rounds, refine_s, None))
     cases = Cases(output)

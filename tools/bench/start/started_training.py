@@ -1,0 +1,72 @@
+"""One training from the start of its process to its end, in one of the arrangements that `time_to_train` compares.
+
+It is started by that bench, which gives its order as JSON, and prints its seconds as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+ONE, KERAS = "one device", "Keras"
+MEASURES = {"plans tried as steps": "steps", "measured first": "first"}
+EPOCH_STEPS = 100
+LAST_STEPS = 20  # whose median is the step at the end
+
+
+def trained(order: dict[str, Any]) -> dict[str, Any]:
+    """Return the seconds of a training.
+
+    Parameters
+    ----------
+    order : network, arrangement, shares of emulated devices, steps, and the time at which this process was started.
+    """
+    if order["arrangement"] == KERAS:  # as an emulated device with a whole core
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    if order["arrangement"] == KERAS:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+    import hetero_mtf as hm
+    from tools.bench.baselines.tasks import compared_task
+
+    ends: list[float] = []
+
+    class Clock(keras.callbacks.Callback):  # type: ignore[misc]
+        """Notes when steps end."""
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            ends.append(time.time())
+
+    keras.utils.set_random_seed(0)
+    task = compared_task(order["network"])
+    task.model.compile(**task.settings)
+    epoch_steps = min(order["steps"], EPOCH_STEPS)
+    x, y = task.drawn(task.batch * epoch_steps)
+    options = {"batch_size": task.batch, "epochs": -(-order["steps"] // epoch_steps), "verbose": 0, "shuffle": False}
+    moves: list[Any] = []
+    if order["arrangement"] == KERAS:
+        task.model.fit(x, y, **options, callbacks=[Clock()])
+    else:
+        with hm.Cluster.emulate(order["shares"]) as cluster:
+            fastest = int(np.argmax(order["shares"]))
+            given = {"plan": hm.Plan.single(task.model, fastest, cluster, task.batch)} if order["arrangement"] == ONE else {}
+            measure = MEASURES.get(order["arrangement"], "first")
+            model = hm.distribute(task.model, cluster, measure=measure, **given)
+            model.fit(x, y, **options, callbacks=[Clock()])
+            distribution = hm.distribution(model)
+            assert distribution is not None
+            moves = [[move.step, move.after.strategy] for move in distribution.moves]
+    end_s, begin_s = time.time(), order["begin_s"]
+    lengths = np.diff(ends[-LAST_STEPS:])
+    figures = {"first_step_s": ends[0] - begin_s, "end_s": end_s - begin_s, "steps": len(ends), "moves": moves}
+    return {**figures, "step_s": float(np.median(lengths)) if len(lengths) else None}
+
+
+if __name__ == "__main__":
+    print(json.dumps(trained(json.loads(sys.argv[1]))))

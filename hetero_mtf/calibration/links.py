@@ -93,12 +93,14 @@ def measure_idle_link(cluster: Any, first: int, second: int, windows: Windows) -
     ----------
     cluster, first, second, windows : as for `measure_link`.
     """
-    graph = tf.Graph()
+    graph, devices, sizes = tf.Graph(), [cluster.devices[index].tf_device for index in (first, second)], (ELEMENTS[0], ELEMENTS[-2])
     with graph.as_default():
-        chains = _chains([cluster.devices[index].tf_device for index in (first, second)])
+        chains = {(elements, hops): _exchanges(devices, elements, hops) for elements in sizes for hops in (1, 1 + HOPS)}
     with cluster.session(graph) as session:
-        hops = _idle_hops(session, chains, windows)
-    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in hops], list(hops.values()))
+        runs = {str(key): repeated_run(session, chain, {}) for key, chain in chains.items()}
+        times = windows.measure(runs)
+    hop_s = [max(times[str((n, 1 + HOPS))].seconds - times[str((n, 1))].seconds, 1e-7) / HOPS for n in sizes]
+    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in sizes], hop_s)
     measured = (latency_s, 1 / max(seconds_per_byte, 1e-15))
     return Link(first, second, *measured), Link(second, first, *measured)
 
@@ -203,6 +205,18 @@ def _chain(devices: Sequence[str], work: Sequence[Work], elements: int, messages
         worked = [each.after(tensors) for each, tensors in zip(work, held)]
         held = [_sums(device, list(zip(*worked))) for device in devices] if messages else worked
     with tf.control_dependencies([tensor for tensors in held for tensor in tensors]):
+        return tf.no_op()
+
+
+def _exchanges(devices: Sequence[str], elements: int, hops: int) -> tf.Operation:
+    """Return the operation that exchanges tensors so many times, one after the other, and computes nothing else."""
+    sent = []
+    for device in devices:
+        with tf.device(device):
+            sent.append(tf.zeros([elements]))
+    for _ in range(hops):
+        sent = [tensor for device in devices for tensor in _sums(device, [tuple(sent)])]
+    with tf.control_dependencies(sent):
         return tf.no_op()
 
 

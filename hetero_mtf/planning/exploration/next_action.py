@@ -14,7 +14,19 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from hetero_mtf.planning.exploration.records import Action, Build, Candidate, Knowledge, MoveTo, Solve, TakeStep, TraceStep, Watch
+from hetero_mtf.planning.exploration.records import (
+    Action,
+    BuildPlan,
+    Candidate,
+    Knowledge,
+    MoveTo,
+    Solve,
+    TakeStep,
+    TraceStep,
+    Watch,
+    size_of,
+)
+from hetero_mtf.planning.plan.plan import Plan
 
 FIRST_STEPS = 2  # that count, before a plan is compared
 STEPS = 5  # that count, before the next one is tried
@@ -23,7 +35,7 @@ SLOWER = 1.02  # times the best step: a plan is left from there on
 TRIAL_STEPS = 4  # under a plan that turns out slower: the first, those that settle and two that count
 MARGIN = 1.5  # times the cost of a trial, that its expected gain has to exceed
 IN_BACKGROUND = 0.5  # part of a build's seconds by which steps take longer meanwhile, before any was measured
-GROWTH = 2.0  # times the seconds of the first build, for a plan on several devices
+SPENT_PART, SPENT_S = 0.05, 3.0  # of the training, and seconds, that trying plans may cost where nothing comes of it
 LEAST_GAIN = 0.02  # part of a step, below which a gain is not looked for
 
 _NORMAL = NormalDist()
@@ -38,21 +50,25 @@ def next_action(known: Knowledge) -> Action:
 
     Notes
     -----
-    A plan gets two steps that count; if both are longer than the best plan's, training goes back. Else it gets five, and where what is
-    left could pay for another trial two traces, by which the profile is corrected and candidates are solved for again.
+    A plan gets two steps that count; if both are longer than the best plan's, one more is traced, to learn from, and
+    training goes back. Else it gets five, and where what is left could pay for another trial two traces, by which the profile is corrected
+    and candidates are solved for again.
     """
     trial, best = known.trial, known.trials[known.best]
     if known.settling or len(trial.step_s) < FIRST_STEPS:
         return TakeStep()
     if known.best != known.present and min(trial.step_s) > best.median_s * (SLOWER if len(trial.step_s) < STEPS else 1.0):
-        return MoveTo(best.plan)
+        return MoveTo(best.plan) if trial.traces or known.horizon <= STEPS else TraceStep()
     if known.built is not None:
         return MoveTo(known.built)
     if known.busy or len(trial.step_s) < STEPS:
         return TakeStep()
     most_s = best.median_s - known.floor * math.exp(-known.error) * known.trials[0].median_s
-    if most_s * known.horizon <= MARGIN * (_build_cost_s(known) + known.solve_s) or most_s <= LEAST_GAIN * best.median_s:
-        return _wait_or_watch(known, most_s > LEAST_GAIN * best.median_s)
+    if most_s <= LEAST_GAIN * best.median_s:
+        return _wait_or_watch(known, False)
+    least_cost_s = _background_s(known, known.trials[0].plan) + known.solve_s
+    if most_s * known.horizon <= MARGIN * least_cost_s or not _affords(known, least_cost_s):
+        return _wait_or_watch(known, True)
     if len(trial.traces) < TRACES:
         return TraceStep()
     if known.candidates is None or known.solved_trials < len(known.trials):
@@ -86,14 +102,21 @@ def trial_cost_s(known: Knowledge, candidate: Candidate) -> float:
     candidate : what is tried.
     """
     slower_s = max(0.0, candidate.predicted_s - known.trials[known.best].median_s)
-    return _build_cost_s(known) + TRIAL_STEPS * slower_s
+    return _background_s(known, candidate.plan) + TRIAL_STEPS * slower_s
 
 
-def _build_cost_s(known: Knowledge) -> float:
-    first_s, *later = known.build_s or (0.0,)
-    build_s = max(later) if later else GROWTH * first_s
-    background_s = sum(later) + known.solve_s
-    return build_s * (min(1.0, known.delay_s / background_s) if later and background_s else IN_BACKGROUND)
+def _background_s(known: Knowledge, plan: Plan) -> float:
+    """Return the seconds by which steps take longer while a plan is built: a part of what building it takes, by what other builds took."""
+    build_s = max((each.seconds * max(1.0, size_of(plan) / each.size) for each in known.builds), default=0.0)
+    background_s = sum(each.seconds for each in known.builds[1:]) + known.solve_s
+    part = min(1.0, known.delay_s / background_s) if known.delay_s and len(known.builds) > 1 else IN_BACKGROUND
+    return part * build_s
+
+
+def _affords(known: Knowledge, cost_s: float) -> bool:
+    """Return whether trying plans stays a small part of the training even if nothing comes of it."""
+    total_s = known.elapsed_s + known.horizon * known.trials[known.best].median_s
+    return known.spent_s + cost_s <= SPENT_PART * total_s + SPENT_S
 
 
 def _next_trial(known: Knowledge) -> Action:
@@ -101,14 +124,15 @@ def _next_trial(known: Knowledge) -> Action:
     best_s = known.trials[known.best].median_s
     tried = {trial.plan.built_from for trial in known.trials} | known.refused
     gains = [
-        (gain_s * known.horizon - MARGIN * trial_cost_s(known, each), each.plan)
+        (gain_s * known.horizon - MARGIN * cost_s if _affords(known, cost_s) else -math.inf, each.plan)
         for each in known.candidates or ()
         if each.plan.built_from not in tried
         for gain_s in (expected_gain_s(best_s, each.predicted_s, each.error),)
+        for cost_s in (trial_cost_s(known, each),)
         if gain_s > LEAST_GAIN * best_s
     ]
     pays_s, plan = max(gains, key=lambda entry: entry[0], default=(0.0, None))
-    return Build(plan) if plan is not None and pays_s > 0 else _wait_or_watch(known, bool(gains))
+    return BuildPlan(plan) if plan is not None and pays_s > 0 else _wait_or_watch(known, bool(gains))
 
 
 def _wait_or_watch(known: Knowledge, could_pay: bool) -> Action:

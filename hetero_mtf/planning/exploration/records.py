@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from typing import NamedTuple
 
@@ -34,6 +35,24 @@ class Trial:
     def median_s(self) -> float:
         """Median seconds of a step; infinite before one counts."""
         return statistics.median(self.step_s) if self.step_s else float("inf")
+
+
+class Build(NamedTuple):
+    """What building a plan took.
+
+    Parameters
+    ----------
+    size : as `size_of` the plan.
+    seconds : seconds.
+    """
+
+    size: int
+    seconds: float
+
+
+def size_of(plan: Plan) -> int:
+    """Return what the graph of a plan grows with: layers, times processors, times microbatches."""
+    return plan.microbatches * sum(len(stage.layers) * len(stage.devices) for stage in plan.stages)
 
 
 class Candidate(NamedTuple):
@@ -70,7 +89,9 @@ class Knowledge:
     refused : `Plan.built_from` of plans that could not be built.
     taken : steps so far.
     left : steps to come; None where that is not known.
-    build_s : seconds that builds took, in their order; the first is that of the first plan.
+    builds : what was built, in order; the first is the first plan.
+    elapsed_s : seconds of all steps so far.
+    spent_s : seconds that trying plans has cost so far, beside steps of the best plan: longer steps, traces and moves.
     delay_s : what builds and solutions in the background have made steps longer by, in all.
     solve_s : seconds that the last solution took.
     """
@@ -88,7 +109,9 @@ class Knowledge:
     refused: frozenset[object] = frozenset()
     taken: int = 0
     left: int | None = None
-    build_s: tuple[float, ...] = ()
+    builds: tuple[Build, ...] = ()
+    elapsed_s: float = 0.0
+    spent_s: float = 0.0
     delay_s: float = 0.0
     solve_s: float = 0.0
 
@@ -129,7 +152,7 @@ class Solve:
 
 
 @dataclasses.dataclass(frozen=True)
-class Build:
+class BuildPlan:
     """Build a plan in the background.
 
     Parameters
@@ -166,7 +189,7 @@ class Watch:
     is_final: bool
 
 
-Action = TakeStep | TraceStep | Solve | Build | MoveTo | Watch
+Action = TakeStep | TraceStep | Solve | BuildPlan | MoveTo | Watch
 
 
 def stepped(known: Knowledge, seconds: float, overlapped: bool) -> Knowledge:
@@ -177,26 +200,25 @@ def stepped(known: Knowledge, seconds: float, overlapped: bool) -> Knowledge:
     seconds : what it took.
     overlapped : whether something ran in the background meanwhile.
     """
-    left = None if known.left is None else max(0, known.left - 1)
-    known = dataclasses.replace(known, taken=known.taken + 1, left=left)
+    longer_s = _longer_s(known, seconds)
+    is_best, trial = known.present == known.best, known.trial
+    known = _counted(known, seconds, longer_s if overlapped or known.settling or not is_best else 0.0)
     if known.settling:
         return dataclasses.replace(known, settling=known.settling - 1)
-    trial = known.trial
     if overlapped:
-        usual_s = trial.median_s if trial.step_s else seconds
-        return dataclasses.replace(known, delay_s=known.delay_s + max(0.0, seconds - usual_s))
+        return dataclasses.replace(known, delay_s=known.delay_s + longer_s)
     return _with_trial(known, dataclasses.replace(trial, step_s=(*trial.step_s, seconds)))
 
 
-def traced(known: Knowledge, trace: TracedStep) -> Knowledge:
+def traced(known: Knowledge, trace: TracedStep, seconds: float) -> Knowledge:
     """Return what is known after a traced step.
 
     Parameters
     ----------
     trace : its trace.
+    seconds : what it took, the reading of its trace included.
     """
-    left = None if known.left is None else max(0, known.left - 1)
-    known = dataclasses.replace(known, taken=known.taken + 1, left=left)
+    known = _counted(known, seconds, _longer_s(known, seconds))
     return _with_trial(known, dataclasses.replace(known.trial, traces=(*known.trial.traces, trace)))
 
 
@@ -235,7 +257,8 @@ def was_built(known: Knowledge, seconds: float) -> Knowledge:
     ----------
     seconds : what building took.
     """
-    return dataclasses.replace(known, built=known.building, building=None, build_s=(*known.build_s, seconds))
+    assert known.building is not None
+    return dataclasses.replace(known, built=known.building, building=None, builds=(*known.builds, Build(size_of(known.building), seconds)))
 
 
 def refused(known: Knowledge) -> Knowledge:
@@ -244,19 +267,32 @@ def refused(known: Knowledge) -> Knowledge:
     return dataclasses.replace(known, building=None, refused=known.refused | {known.building.built_from})
 
 
-def moved(known: Knowledge, plan: Plan, predicted_s: float) -> Knowledge:
+def moved(known: Knowledge, candidate: Candidate, seconds: float) -> Knowledge:
     """Return what is known after a move.
 
     Parameters
     ----------
-    plan : the plan in force from now on.
-    predicted_s : seconds of a step that are predicted, of a plan that was not tried before.
+    candidate : the plan in force from now on, with its prediction.
+    seconds : what the move took.
     """
+    plan = candidate.plan
     tried = {trial.plan.built_from: at for at, trial in enumerate(known.trials)}
-    known = dataclasses.replace(known, settling=SETTLING, built=None)
+    known = dataclasses.replace(known, settling=SETTLING, built=None, spent_s=known.spent_s + seconds)
     if plan.built_from in tried:
         return dataclasses.replace(known, present=tried[plan.built_from])
-    return dataclasses.replace(known, trials=(*known.trials, Trial(plan, predicted_s)), present=len(known.trials))
+    return dataclasses.replace(known, trials=(*known.trials, Trial(plan, candidate.predicted_s)), present=len(known.trials))
+
+
+def _longer_s(known: Knowledge, seconds: float) -> float:
+    """Return how much longer a step was than those of the best plan; 0 before any counts."""
+    best_s = known.trials[known.best].median_s
+    return max(0.0, seconds - best_s) if math.isfinite(best_s) else 0.0
+
+
+def _counted(known: Knowledge, seconds: float, spent_s: float) -> Knowledge:
+    left = None if known.left is None else max(0, known.left - 1)
+    elapsed_s, spent_s = known.elapsed_s + seconds, known.spent_s + spent_s
+    return dataclasses.replace(known, taken=known.taken + 1, left=left, elapsed_s=elapsed_s, spent_s=spent_s)
 
 
 def _with_trial(known: Knowledge, trial: Trial) -> Knowledge:

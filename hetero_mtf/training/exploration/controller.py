@@ -16,6 +16,8 @@ from hetero_mtf.planning.exploration.next_action import next_action
 from hetero_mtf.planning.exploration.records import (
     SETTLING,
     Build,
+    BuildPlan,
+    Candidate,
     Knowledge,
     MoveTo,
     Solution,
@@ -25,6 +27,7 @@ from hetero_mtf.planning.exploration.records import (
     Watch,
     moved,
     refused,
+    size_of,
     solved,
     stepped,
     traced,
@@ -143,7 +146,7 @@ class Controller:
             if isinstance(action, Solve):
                 self.known = dataclasses.replace(self.known, solving=True)
                 self._background.begin(functools.partial(self._candidates.solve, self.known.trials))
-            elif isinstance(action, Build):
+            elif isinstance(action, BuildPlan):
                 self._begin_build(trainer, action.plan, call)
             elif isinstance(action, MoveTo):
                 self._move(trainer, action.plan, call.step)
@@ -170,12 +173,13 @@ class Controller:
         start_s = self._clock()
         if is_traced:
             finished, trace = call.advance_traced(trainer._engine)
-            self.known = traced(self.known, traced_step(trace, trainer._cluster.devices))
+            self.known = traced(self.known, traced_step(trace, trainer._cluster.devices), self._clock() - start_s)
             return finished
         finished = call.advance(trainer._engine)
         seconds = self._clock() - start_s
-        if not self.known.build_s:
-            self.known = dataclasses.replace(self.known, build_s=(self._built_before_s + seconds,))
+        if not self.known.builds:
+            first = Build(size_of(self.known.trial.plan), self._built_before_s + seconds)
+            self.known = dataclasses.replace(self.known, builds=(first,))
         self.known = stepped(self.known, seconds, overlapped=self.known.busy)
         return finished
 
@@ -224,7 +228,7 @@ class Controller:
         trial, predicted_s = self.known.trial, self._predicted_s(plan)
         returns = any(each.plan.built_from == plan.built_from for each in self.known.trials)
         reason = "it is faster" if returns else "it promises to be faster"
-        self.known = moved(self.known, plan, predicted_s)
+        self.known = moved(self.known, Candidate(plan, predicted_s, 0.0), self._clock() - start_s)
         self._engines[before.plan.built_from] = before
         self._free()
         taken_s = self._clock() - start_s

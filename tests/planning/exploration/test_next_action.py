@@ -13,6 +13,7 @@ import pytest
 from hetero_mtf.planning.exploration.next_action import MARGIN, STEPS, TRACES, expected_gain_s, next_action, trial_cost_s
 from hetero_mtf.planning.exploration.records import (
     Build,
+    BuildPlan,
     Candidate,
     Knowledge,
     MoveTo,
@@ -36,13 +37,14 @@ FLOOR = 0.6
 
 
 def plan(name: str) -> Any:
-    return types.SimpleNamespace(built_from=name)
+    stage = types.SimpleNamespace(layers=(0, 1), devices=(0,) if name == "first" else (0, 1))
+    return types.SimpleNamespace(built_from=name, microbatches=1, stages=(stage,))
 
 
 def knowledge(left: int | None = 1000, step_s: float = 1.0, traces: int = TRACES, **more: Any) -> Knowledge:
     """Return what is known after the first plan has had its steps."""
     trial = Trial(plan("first"), step_s, (step_s,) * STEPS, (TRACE,) * traces)
-    return Knowledge((trial,), FLOOR, settling=0, taken=STEPS + 1, left=left, build_s=(2.0,), **more)
+    return Knowledge((trial,), FLOOR, settling=0, taken=STEPS + 1, left=left, builds=(Build(2, 2.0),), **more)
 
 
 def with_candidates(known: Knowledge, **predicted_s: float) -> Knowledge:
@@ -58,13 +60,13 @@ def test_the_expected_gain_is_the_mean_of_drawn_gains() -> None:
 
 
 def test_the_first_plan_gets_its_steps_then_traces_then_candidates() -> None:
-    known, seen = Knowledge((Trial(plan("first"), 1.0),), FLOOR, left=1000, build_s=(2.0,)), []
+    known, seen = Knowledge((Trial(plan("first"), 1.0),), FLOOR, left=1000, builds=(Build(2, 2.0),)), []
     for _ in range(12):
         action = next_action(known)
         seen.append(type(action))
         if isinstance(action, Solve):
             break
-        known = traced(known, TRACE) if isinstance(action, TraceStep) else stepped(known, 1.0, overlapped=False)
+        known = traced(known, TRACE, 1.0) if isinstance(action, TraceStep) else stepped(known, 1.0, overlapped=False)
     assert seen == [TakeStep] * (STEPS + 1) + [TraceStep] * TRACES + [Solve]
     assert known.left == 1000 - STEPS - 1 - TRACES and known.taken == STEPS + 1 + TRACES
 
@@ -72,11 +74,11 @@ def test_the_first_plan_gets_its_steps_then_traces_then_candidates() -> None:
 def test_the_candidate_that_is_expected_to_save_most_is_built_while_steps_go_on() -> None:
     known = with_candidates(knowledge(), near=0.95, far=0.6, slow=1.5)
     action = next_action(known)
-    assert isinstance(action, Build) and action.plan.built_from == "far"
+    assert isinstance(action, BuildPlan) and action.plan.built_from == "far"
     building = dataclasses.replace(known, building=action.plan)
     assert next_action(building) == TakeStep()
     built = was_built(building, 4.0)
-    assert next_action(built) == MoveTo(action.plan) and built.build_s == (2.0, 4.0)
+    assert next_action(built) == MoveTo(action.plan) and built.builds == (Build(2, 2.0), Build(4, 4.0))
 
 
 def test_a_step_that_something_overlaps_is_no_measurement_but_its_delay_counts() -> None:
@@ -86,37 +88,39 @@ def test_a_step_that_something_overlaps_is_no_measurement_but_its_delay_counts()
 
 
 def test_a_plan_that_is_slower_is_left_after_two_steps_that_count() -> None:
-    known = moved(with_candidates(knowledge(), other=0.6), plan("other"), 0.6)
+    known = moved(with_candidates(knowledge(), other=0.6), Candidate(plan("other"), 0.6, 0.1), 0.01)
     taken = 0
     while next_action(known) == TakeStep():
         known, taken = stepped(known, 1.3, overlapped=False), taken + 1
-    assert taken == 3 and next_action(known) == MoveTo(known.trials[0].plan)
-    back = moved(known, plan("first"), 1.0)
+    assert taken == 3 and next_action(known) == TraceStep()
+    known = traced(known, TRACE, 1.5)
+    assert next_action(known) == MoveTo(known.trials[0].plan)
+    back = moved(known, Candidate(plan("first"), 1.0, 0.1), 0.01)
     assert back.present == 0 and len(back.trials) == 2 and back.settling > 0
 
 
 def test_a_plan_that_is_faster_is_traced_and_candidates_are_solved_for_again() -> None:
-    known = moved(with_candidates(knowledge(), other=0.6), plan("other"), 0.6)
+    known = moved(with_candidates(knowledge(), other=0.6), Candidate(plan("other"), 0.6, 0.1), 0.01)
     for _ in range(STEPS + 1):
         known = stepped(known, 0.65, overlapped=False)
     assert isinstance(next_action(known), TraceStep)
     for _ in range(TRACES):
-        known = traced(known, TRACE)
+        known = traced(known, TRACE, 1.0)
     assert next_action(known) == Solve()
     assert isinstance(next_action(with_candidates(known, other=0.65, another=0.9)), Watch)
-    assert isinstance(next_action(with_candidates(known, other=0.65, another=0.6)), Build)
+    assert isinstance(next_action(with_candidates(known, other=0.65, another=0.6)), BuildPlan)
 
 
 def test_what_is_left_decides_whether_a_trial_pays() -> None:
     known = with_candidates(knowledge(), other=0.8)
     gain_s = expected_gain_s(1.0, 0.8, 0.1)
     enough = math.ceil(MARGIN * trial_cost_s(known, known.candidates[0]) / gain_s)
-    assert isinstance(next_action(dataclasses.replace(known, left=enough + 1)), Build)
+    assert isinstance(next_action(dataclasses.replace(known, left=enough + 1)), BuildPlan)
     assert isinstance(next_action(dataclasses.replace(known, left=enough - 1)), Watch)
 
 
 def test_a_short_training_is_neither_traced_nor_solved_for() -> None:
-    action = next_action(knowledge(left=4, traces=0))
+    action = next_action(knowledge(left=2, traces=0))
     assert isinstance(action, Watch) and "too short" in action.reason
 
 
@@ -125,7 +129,7 @@ def test_a_training_of_unknown_length_tries_as_soon_as_it_pays_for_as_many_steps
     assert next_action(known) == TakeStep()
     gain_s = expected_gain_s(1.0, 0.8, 0.1)
     later = dataclasses.replace(known, taken=math.ceil(MARGIN * trial_cost_s(known, known.candidates[0]) / gain_s) + 1)
-    assert isinstance(next_action(later), Build)
+    assert isinstance(next_action(later), BuildPlan)
 
 
 def test_devices_that_could_not_help_are_not_tried() -> None:
@@ -141,6 +145,6 @@ def test_a_plan_that_could_not_be_built_is_not_tried_again() -> None:
 def test_the_cost_of_a_trial_follows_from_what_builds_have_cost() -> None:
     known, other = knowledge(), Candidate(plan("other"), 1.2, 0.1)
     supposed_s = trial_cost_s(known, other)
-    cheap = dataclasses.replace(known, build_s=(2.0, 6.0), delay_s=0.6)
-    dear = dataclasses.replace(known, build_s=(2.0, 6.0), delay_s=6.0)
+    cheap = dataclasses.replace(known, builds=(Build(2, 2.0), Build(4, 6.0)), delay_s=0.6)
+    dear = dataclasses.replace(known, builds=(Build(2, 2.0), Build(4, 6.0)), delay_s=6.0)
     assert trial_cost_s(cheap, other) < supposed_s < trial_cost_s(dear, other) == pytest.approx(6.0 + 4 * 0.2)

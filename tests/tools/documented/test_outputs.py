@@ -60,4 +60,4 @@ def test_commands_and_modules_of_the_clone_run_in_one_folder(tmp_path: pathlib.P
 @pytest.mark.slow
 def test_a_command_that_fails_ends_the_run(tmp_path: pathlib.Path):
     with pytest.raises(subprocess.CalledProcessError):
-        run_commands([Command("plan", ("plan", "none.json"))], tmp_path, tmp_path)
+        run_commands([Command("plan", ("plan", "none.json"))], tmp_path)

@@ -230,7 +230,7 @@ def main(tasks: tuple[str, ...], seeds: int, first: int, names: tuple[str, ...],
         case = cases.find(task=name, seed=seed)
         if case is None:
             case = {"task": name, "seed": seed, "linear": linear_accuracy(TASKS[name]()), "scores": {}}
-            cases.add(case)
+            cases.done.append(case)
         run(case, variants, cases.record, late_epochs)
         click.echo(f"{name}, seed {seed}: {time.perf_counter() - start_s:.0f} s", err=True)
         print(shown(TABLE, rows(cases.done)), flush=True)

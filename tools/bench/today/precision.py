@@ -131,7 +131,7 @@ def main(tasks: tuple[str, ...], seeds: int, output: Output) -> None:
         case = cases.find(task=name, seed=seed)
         if case is None:
             case = {"task": name, "seed": seed, "scores": {}, "skipped": {}}
-            cases.add(case)
+            cases.done.append(case)
         for policy in POLICIES:
             if policy not in case["scores"]:
                 case["scores"][policy], case["skipped"][policy] = trained(name, policy, seed)

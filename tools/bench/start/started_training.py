@@ -13,7 +13,7 @@ from typing import Any
 
 ONE, KERAS = "one device", "Keras"
 MEASURES = {"plans tried as steps": "steps", "measured first": "first"}
-EPOCH_STEPS = 100
+EPOCH_STEPS = 100  # at most: the data are drawn for one epoch
 LAST_STEPS = 20  # whose median is the step at the end
 
 
@@ -53,9 +53,10 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
     keras.utils.set_random_seed(0)
     task = compared_task(order["network"])
     task.model.compile(**task.settings)
-    epoch_steps = min(order["steps"], EPOCH_STEPS)
+    epochs = -(-order["steps"] // EPOCH_STEPS)
+    epoch_steps = round(order["steps"] / epochs)
     x, y = task.drawn(task.batch * epoch_steps)
-    options = {"batch_size": task.batch, "epochs": -(-order["steps"] // epoch_steps), "verbose": 0, "shuffle": False}
+    options = {"batch_size": task.batch, "epochs": epochs, "verbose": 0, "shuffle": False}
     moves: list[Any] = []
     if order["arrangement"] == KERAS:
         task.model.fit(x, y, **options, callbacks=[Clock()])

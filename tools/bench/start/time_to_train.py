@@ -108,6 +108,11 @@ def rows(case: dict[str, Any]) -> list[Row]:
     return table
 
 
+def rounds_text(rounds: int) -> str:
+    """Return what figures are medians of, such as "Medians of 3 rounds."."""
+    return f"Medians of {rounds} rounds." if rounds > 1 else "One round: figures of the same arrangement differ by a quarter between runs."
+
+
 @click.command(help=__doc__)
 @click.option("--network", "names", multiple=True, type=click.Choice(COMPARED), help="Several times for more.  [default: VGG-8, 3-D U-Net]")
 @click.option("--seconds", "lengths", multiple=True, type=float, help="What the steps take one device.  [default: 30, 60, 120, 300]")
@@ -121,9 +126,9 @@ def main(names: Sequence[str], lengths: Sequence[float], shares: Sequence[float]
         for seconds in lengths or (30.0, 60.0, 120.0, 300.0):
             case = cases.find(network=name, shares=list(shares), seconds=seconds)
             case = case or cases.measure(f"{name}, {seconds:g} s", lambda: measured(name, shares, seconds, rounds))  # noqa: B023
-            output.publish(TABLE, rows(case))
             table += rows(case)
-    output.report(TABLE, table)
+            output.publish(TABLE, table, [rounds_text(rounds)])
+    output.report(TABLE, table, [rounds_text(rounds)])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -176,13 +176,17 @@ class PlannedOnUse:
         if choice.repeats is not None:
             self.rebalancer = Replay(choice.repeats)
         elif choice.explored is not None and choice.profile is not None:
-            self.rebalancer = Controller(choice.profile, choice.plan, choice.explored)
+            self.rebalancer = Controller(choice.profile, choice.plan, choice.explored, watches=self._rebalance is not False)
 
     def _begin(self, plan: Plan, profile: Profile | None) -> None:
         """Begin with a plan, and watch its steps where there is a profile to rebalance it by."""
         self._engine = self._make_engine(plan, self._first_values(), self._seed)
         watched = profile is not None and self._rebalance is not False and can_rebalance(plan, profile)
         self.rebalancer = Rebalancer(profile) if watched and profile is not None else None
+
+    def _begin_history(self, spans: Sequence[PlanSpan], step: int) -> None:
+        """Keep some plans as the history, and go on with the present one from a step on."""
+        self._earlier_spans, self._planned_at, self._earlier_moves = tuple(spans), step, len(self.moves)
 
     def _stop_exploring(self) -> None:
         """Free what plans hold that are tried, but that in force."""
@@ -205,8 +209,12 @@ class PlannedOnUse:
         """
         moves = self.moves[self._earlier_moves :]
         first = PlanSpan(self._planned_at, moves[0].before if moves else self.plan)
-        earlier = (span for span in self._earlier_spans if span.step < first.step)
-        return PlanHistory((*earlier, first, *(PlanSpan(move.step, move.after) for move in moves)))
+        spans: list[PlanSpan] = []
+        for span in (*self._earlier_spans, first, *(PlanSpan(move.step, move.after) for move in moves)):
+            while spans and spans[-1].step >= span.step:  # from before an earlier step was gone back to
+                spans.pop()
+            spans.append(span)
+        return PlanHistory(tuple(spans))
 
     def _first_values(self) -> dict[str, np.ndarray]:
         return with_initial_slots(self._graph, self._rule, {**read_weights(self._function, self._graph), **self._first_slots})

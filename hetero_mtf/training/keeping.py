@@ -128,9 +128,12 @@ class Kept(PlannedOnUse):
         state = state or load_state(path)
         check_state(path, state, self._graph, self._optimizer_name)
         values = with_initial_slots(self._graph, self._rule, fitting_values(path, state, self._graph, self._rule))
+        spans = self.plan_history.spans
+        self._stop_exploring()  # plans that are built draw random numbers by the seed before
         self._replace_engine(self.plan, values, state.seed)
         self._step, self._position, self.notes = state.step, state.position, state.notes
         self._loss_scale = (state.loss_scale or self._loss_scale) if self._loss_scale is not None else None
+        self._begin_history(spans, self._batches)
 
     def replan(self, plan: Plan) -> None:
         """Go on under another plan, with all weights, slots and counters as they are; it is not rebalanced unless that was asked for.
@@ -144,12 +147,12 @@ class Kept(PlannedOnUse):
         PlanError
             If the plan is for another network or cluster, or cannot be honoured; the old plan stays in force then.
         """
-        history, step = self.plan_history, self._batches
+        spans = self.plan_history.spans
         self._replace_engine(plan, self._engine.read(), self._seed)
+        self._begin_history(spans, self._batches)
         if self._rebalance is not True or (self.rebalancer is not None and not self.rebalancer.fits(plan)):
             self._stop_exploring()
             self.rebalancer = None
-        self._earlier_spans, self._planned_at, self._earlier_moves = history.spans, step, len(self.moves)
 
 
 def _write_onnx(model: Any, path: str) -> None:

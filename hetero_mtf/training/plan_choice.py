@@ -24,7 +24,6 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.exploration.records import ROUGH_ERROR
-from hetero_mtf.planning.memory.shortfall import lack_of_memory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
@@ -39,6 +38,7 @@ from hetero_mtf.units import seconds_text
 CACHE = "HETERO_MTF_CACHE"
 """Environment variable of the folder in which profiles and plans are kept."""
 _WITHOUT_COST = frozenset({"learning_rate", "name"})
+Explored = Callable[[Plan, Profile, bool], None]
 _Document = TypeVar("_Document", Profile, Plan)
 
 
@@ -78,7 +78,7 @@ class Choice:
     plan: Plan
     refinement: Refinement | None = None
     profile: Profile | None = None
-    explored: Callable[[Plan, Profile, bool], None] | None = None
+    explored: Explored | None = None
     repeats: PlanHistory | None = None
 
 
@@ -124,6 +124,10 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
             say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
             return Choice(plan, profile=earlier)
         profile = earlier
+        if measure == NEVER:
+            return Choice(make_plan(profile), profile=profile)
+        if measure == STEPS:
+            return Choice(make_plan(profile), profile=profile, explored=_keeping(None, plan_file))
     elif measure == NEVER:
         raise PlanError("there is no plan for this network, and none is measured", "give plan=..., or leave measure out")
     elif measure == STEPS:
@@ -159,6 +163,8 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
     if profile is None or outdated(profile, datetime.datetime.now(datetime.timezone.utc), versions()):
         profile = rough_calibration(task.cluster, task.graph, task.batch_size, task.settings["optimizer"])
         plan = _clear_plan(profile)
+        with contextlib.suppress(OSError):
+            plan_file.unlink()  # that of a profile that holds no longer
         say(f"training begins with {_text(plan)}; its steps try other plans", verbose)
     elif (kept := _kept_plan(plan_file, task, verbose)) is not None:
         say(f"{_text(kept)}; tried {profile.corrections.corrected_at[:10]}, kept in {folder}", verbose)
@@ -166,21 +172,31 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
     else:
         plan = _clear_plan(profile)
         say(f"training goes on trying plans, first {_text(plan)}; profile of {profile.measured_at[:10]} kept in {folder}", verbose)
+    return Choice(plan, profile=profile, explored=_keeping(profile_file, plan_file))
+
+
+def _keeping(profile_file: pathlib.Path | None, plan_file: pathlib.Path) -> Explored:
+    """Return what keeps a profile as steps have corrected it, and its plan once no other one promised to be faster."""
 
     def explored(best: Plan, corrected: Profile, is_final: bool) -> None:
-        _write(corrected, profile_file)
+        if profile_file is not None:
+            _write(corrected, profile_file)
         if is_final:
             _write(best, plan_file)
 
-    return Choice(plan, profile=profile, explored=explored)
+    return explored
 
 
 def _clear_plan(profile: Profile) -> Plan:
     """Return the best plan, where that is shorter than one device by more than a rough prediction may be wrong; else one device."""
-    best, alone = make_plan(profile), make_plan(profile, strategy="single")
+    best = make_plan(profile)
+    try:
+        alone = make_plan(profile, strategy="single")
+    except PlanError:  # it does not fit on one device
+        return best
     assert best.predicted is not None and alone.predicted is not None
     is_clear = best.predicted.step_s * math.exp(3 * ROUGH_ERROR) < alone.predicted.step_s
-    return best if is_clear or lack_of_memory(profile, alone.stages[0]) else alone
+    return best if is_clear else alone
 
 
 def _write(document: Profile | Plan, path: pathlib.Path) -> None:

@@ -57,7 +57,8 @@ def next_action(known: Knowledge) -> Action:
     trial, best = known.trial, known.trials[known.best]
     if known.settling or len(trial.step_s) < FIRST_STEPS:
         return TakeStep()
-    if known.best != known.present and min(trial.step_s) > best.median_s * (SLOWER if len(trial.step_s) < STEPS else 1.0):
+    present_s = min(trial.step_s) if len(trial.step_s) < STEPS else trial.median_s
+    if known.best != known.present and present_s > SLOWER * best.median_s:
         return MoveTo(best.plan) if trial.traces or known.horizon <= STEPS else TraceStep()
     if known.built is not None:
         return MoveTo(known.built)

@@ -11,6 +11,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 
 ROUGH_ERROR = 0.25  # of ln(step), of a rough profile before a plan on several devices was tried
+MOST_STEPS = 50  # of a trial whose seconds are kept, the latest
 SETTLING = 1  # steps after a move that do not count
 
 
@@ -22,7 +23,7 @@ class Trial:
     ----------
     plan : the plan.
     predicted_s : seconds of a step that were predicted before the first.
-    step_s : seconds of the steps that count: none that a build, a trace or the settling after a move overlapped.
+    step_s : seconds of the latest steps that count: none that a build, a trace or the settling after a move overlapped.
     traces : steps that were traced.
     """
 
@@ -207,7 +208,7 @@ def stepped(known: Knowledge, seconds: float, overlapped: bool) -> Knowledge:
         return dataclasses.replace(known, settling=known.settling - 1)
     if overlapped:
         return dataclasses.replace(known, delay_s=known.delay_s + longer_s)
-    return _with_trial(known, dataclasses.replace(trial, step_s=(*trial.step_s, seconds)))
+    return _with_trial(known, dataclasses.replace(trial, step_s=(*trial.step_s, seconds)[-MOST_STEPS:]))
 
 
 def traced(known: Knowledge, trace: TracedStep, seconds: float) -> Knowledge:

@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hetero_mtf.errors import HeteroError, WorkerError
+from hetero_mtf.errors import WorkerError
+from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.planning.exploration.candidates import Candidates
 from hetero_mtf.planning.exploration.next_action import next_action
 from hetero_mtf.planning.exploration.records import (
@@ -56,6 +57,7 @@ class Controller:
     ended : called with the best plan, the profile as corrected and whether no other plan promised to be faster, when nothing more is tried.
     clock : gives seconds.
     background : does the work that goes on beside steps; None for a thread.
+    watches : whether steps are watched for changes of devices once no other plan promises to be faster.
 
     Attributes
     ----------
@@ -71,8 +73,10 @@ class Controller:
         ended: Callable[[Plan, Profile, bool], None] = lambda plan, profile, is_final: None,
         clock: Callable[[], float] = time.perf_counter,
         background: Background | None = None,
+        watches: bool = True,
     ) -> None:
-        self._ended = ended
+        self._ended, self._watches = ended, watches
+        self._told = 0  # number of trials when nothing more was tried last
         self._candidates = Candidates(profile, functools.partial(_draws_alike, profile, plan))
         self._clock, self._background = clock, background or Background(clock)
         trial = Trial(plan, self._candidates.prediction(plan).step_s)
@@ -134,19 +138,25 @@ class Controller:
         """
         if self._watching is not None:
             return self._watching.advance(trainer, call)
-        if self._has_ended or call.batch.size != trainer._engine.plan.batch_size:
+        other_form = call.batch.size != trainer._engine.plan.batch_size or call.batch.graph is not None
+        if self._has_ended or other_form:
             return call.advance(trainer._engine)
         self._collect()
         self._note_engine(trainer._engine)
         while True:
             self.known = dataclasses.replace(self.known, left=self.steps_ahead())
             action = next_action(self.known)
-            if isinstance(action, Watch):
+            if isinstance(action, Watch) and action.is_final:
                 return self._watch(trainer, call, action)
+            if isinstance(action, Watch):  # until a longer training
+                self._tell_end(action)
+                return self._step(trainer, call, is_traced=False)
             if isinstance(action, Solve):
                 self.known = dataclasses.replace(self.known, solving=True)
                 self._background.begin(functools.partial(self._candidates.solve, self.known.trials))
             elif isinstance(action, BuildPlan):
+                self._begin_build(trainer, action.plan, call)
+            elif isinstance(action, MoveTo) and action.plan.built_from not in self._engines:  # freed meanwhile
                 self._begin_build(trainer, action.plan, call)
             elif isinstance(action, MoveTo):
                 self._move(trainer, action.plan, call.step)
@@ -155,8 +165,9 @@ class Controller:
 
     def close(self) -> None:
         """End what runs in the background, and free what plans hold that are not in force."""
-        self._background.close()
         finished = self._background.poll(wait=True)
+        self._background.close()
+        self.known = dataclasses.replace(self.known, building=None, built=None, solving=False)
         if finished is not None and isinstance(finished.result, Engine):
             finished.result.close()
         for engine in self._engines.values():
@@ -183,14 +194,15 @@ class Controller:
         self.known = stepped(self.known, seconds, overlapped=self.known.busy)
         return finished
 
-    def _collect(self) -> None:
-        """Take what work in the background has come to."""
-        finished = self._background.poll()
+    def _collect(self, wait: bool = False) -> None:
+        """Take what work in the background has come to; what fails there, but for a worker's death, ends no training."""
+        finished = self._background.poll(wait)
         if finished is None:
             return
-        if isinstance(finished.fault, WorkerError) or (finished.fault is not None and not isinstance(finished.fault, HeteroError)):
-            raise finished.fault
         plan = self.known.building
+        if isinstance(finished.fault, WorkerError) or (finished.fault is not None and not isinstance(finished.fault, Exception)):
+            self.known = dataclasses.replace(self.known, building=None, solving=False)
+            raise finished.fault
         if plan is None:
             nothing = Solution((), 1.0, self.known.floor, len(self.known.trials))
             self.known = solved(self.known, nothing if finished.fault is not None else finished.result, finished.seconds)
@@ -218,13 +230,15 @@ class Controller:
             return engine
 
         self._background.begin(build)
+        if any(map(is_keras_call, self.profile.graph.layers)):  # which seeds the user's generators while it is traced
+            self._collect(wait=True)
 
     def _move(self, trainer: Any, plan: Plan, step: int) -> None:
         """Go on under a plan that is built, with all values as they are."""
         start_s, before = self._clock(), trainer._engine
-        engine = self._engines.pop(plan.built_from)
+        engine = self._engines[plan.built_from]
         engine.write(before.read())
-        trainer._engine = self._engine = engine
+        trainer._engine = self._engine = self._engines.pop(plan.built_from)
         trial, predicted_s = self.known.trial, self._predicted_s(plan)
         returns = any(each.plan.built_from == plan.built_from for each in self.known.trials)
         reason = "it is faster" if returns else "it promises to be faster"
@@ -242,15 +256,23 @@ class Controller:
         for key in [key for key in self._engines if key not in kept]:
             self._engines.pop(key).close()
 
-    def _watch(self, trainer: Any, call: StepCall, action: Watch) -> Sequence[Finished]:
-        """Try nothing more: watch the steps from now on."""
+    def _tell_end(self, action: Watch) -> None:
+        """Say that nothing more is tried, and hand over what was learnt, once for each number of trials."""
         plan = self.known.trial.plan
+        if self._told == len(self.known.trials) and not action.is_final:
+            return
+        self._told = len(self.known.trials)
         self._say(f"stays with {split_text(plan)}, as {action.reason}", self.known.trial.median_s, "")
+        if self.known.candidates:
+            self._ended(dataclasses.replace(plan, predicted=self._candidates.prediction(plan)), self.profile, action.is_final)
+
+    def _watch(self, trainer: Any, call: StepCall, action: Watch) -> Sequence[Finished]:
+        """Try nothing more: watch the steps from now on, where that is wanted."""
+        plan = self.known.trial.plan
+        self._tell_end(action)
         self.close()
         self._has_ended = True
-        if self.known.candidates is not None:
-            self._ended(dataclasses.replace(plan, predicted=self._candidates.prediction(plan)), self.profile, action.is_final)
-        if can_rebalance(plan, self.profile):
+        if self._watches and can_rebalance(plan, self.profile):
             self._watching = Rebalancer(self.profile, self._clock)
             self._watching.steps_ahead, self._watching.speaks = (lambda: self.steps_ahead()), self.speaks
             return self._watching.advance(trainer, call)

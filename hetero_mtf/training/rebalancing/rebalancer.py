@@ -116,7 +116,7 @@ class Rebalancer:
             self._begin(engine)
         if call.batch.size != engine.plan.batch_size:
             return call.advance(engine)
-        decision = self._decision(trainer.step, engine.plan)
+        decision = self._decision(call.step, engine.plan)
         if decision is not None:
             self.decisions.append(decision)
         finished = self._moved(trainer, call, decision) if decision is not None and decision.moves else None

@@ -61,15 +61,25 @@ class SimulatedExploration(SimulatedTraining):
     ----------
     rough, truth : the profile that the training begins with, and that of the devices.
     noise, steps, seed : as for `SimulatedTraining`.
+    watches : whether steps are watched once no other plan promises to be faster.
     """
 
-    def __init__(self, rough: Profile, truth: Profile = PROFILE, noise: float = 0.0, steps: int | None = 1000, seed: int = 7) -> None:
+    def __init__(
+        self,
+        rough: Profile,
+        truth: Profile = PROFILE,
+        noise: float = 0.0,
+        steps: int | None = 1000,
+        seed: int = 7,
+        watches: bool = True,
+    ) -> None:
         super().__init__(noise, steps, rough, truth, seed)
         self.ended: list[tuple[Plan, Profile, bool]] = []
         first = make_plan(rough, strategy="single")
         self._engine = WritableEngine(first, self)
         self.background = SimulatedBackground(self, self.build_s / 4)
-        self.rebalancer = Controller(rough, first, lambda *end: self.ended.append(end), self.runner.clock, self.background)  # type: ignore[assignment]
+        own = lambda *end: self.ended.append(end), self.runner.clock, self.background, watches  # noqa: E731
+        self.rebalancer = Controller(rough, first, *own)  # type: ignore[assignment]
         self.rebalancer.speaks = False
         if steps is not None:
             self.rebalancer.steps_ahead = lambda: steps - self.step

@@ -117,3 +117,55 @@ def test_steps_settle_where_the_engine_was_replaced_meanwhile() -> None:
     assert len(controller.known.trial.step_s) == counted
     training.train(1)
     assert len(controller.known.trial.step_s) == counted + 1
+
+
+def test_a_plan_with_one_lucky_step_is_left_all_the_same() -> None:
+    training = SimulatedExploration(rough(1.0, 1.2), truth=rough(1.0, 4.0))
+    lucky = iter([1.0, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    training.penalty = lambda plan: next(lucky, 1.0) if len(plan.used) == 2 and len(training.rebalancer.moves) == 1 else 1.0
+    while len(training.rebalancer.moves) < 2:
+        training.train(1)
+    tried, back = training.rebalancer.moves
+    assert 4 <= back.step - tried.step <= 8 and len(training.plan.used) == 1
+
+
+def test_a_longer_fit_goes_on_trying_where_a_short_one_ended() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0), steps=5)
+    training.train(5)
+    assert training.rebalancer.moves == [] and training.ended == []
+    training.rebalancer.steps_ahead = lambda: 505 - training.step
+    training.train(300)
+    assert len(training.plan.used) == 2 and training.ended[-1][2]
+
+
+def test_a_build_that_fails_in_an_unforeseen_way_ends_no_training() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0))
+
+    def fails(plan: object) -> bool:
+        raise MemoryError("no memory for the graph")
+
+    training.refused = fails  # type: ignore[assignment]
+    with pytest.warns(UserWarning, match="could not be built .no memory for the graph."):
+        training.train(300)
+    assert len(training.plan.used) == 1
+
+
+def test_what_runs_beside_steps_is_forgotten_at_a_close_and_tried_again() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0))
+    controller = training.rebalancer
+    assert isinstance(controller, Controller)
+    while controller.known.building is None:
+        training.train(1)
+    controller.close()
+    assert not controller.known.busy and controller.known.built is None
+    training.train(100)
+    assert len(training.plan.used) == 2
+
+
+def test_steps_are_not_watched_where_that_is_not_wanted() -> None:
+    training = SimulatedExploration(rough(1.0, 1.0), watches=False)
+    training.train(150)
+    moves = len(training.rebalancer.moves)
+    training.change(1.0, 2.5)
+    training.train(100)
+    assert training.ended and len(training.rebalancer.moves) == moves

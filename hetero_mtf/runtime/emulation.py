@@ -318,6 +318,7 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
     if os.getpid() != owner:
         return
     with contextlib.suppress(OSError):
+        process.terminate()  # it reads no orders while it loads TensorFlow
         process.stdin.write(b'{"do": "end"}\n')  # type: ignore[union-attr]
         process.send_signal(signal.SIGCONT)  # to a supervisor that is stopped
     process.stdin.close()  # type: ignore[union-attr]

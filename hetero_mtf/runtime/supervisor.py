@@ -300,7 +300,8 @@ def _load_tensorflow() -> set[int]:
     finally:
         os.dup2(reports, 1)
         os.close(reports)
-    return {int(name) for name in os.listdir("/dev/fd") if int(name) > 2}
+    listed = [int(name) for name in os.listdir("/dev/fd")]
+    return {descriptor for descriptor in listed if descriptor > 2 and os.path.exists(f"/dev/fd/{descriptor}")}  # without the listing's own
 
 
 def main() -> None:

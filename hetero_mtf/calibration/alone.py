@@ -15,6 +15,33 @@ from hetero_mtf.planning.profile.profile import alike
 PART = 0.9
 
 
+def distinct(devices: Sequence[Device]) -> list[int]:
+    """Return the index of the first processor on each TensorFlow device.
+
+    Parameters
+    ----------
+    devices : of the cluster.
+    """
+    first: dict[str, int] = {}
+    for index, device in enumerate(devices):
+        first.setdefault(device.tf_device, index)
+    return list(first.values())
+
+
+def by_process(devices: Sequence[Device], chosen: Sequence[int]) -> list[list[int]]:
+    """Return the chosen devices' indices, in one list for each process that they are in.
+
+    Parameters
+    ----------
+    devices : of the cluster.
+    chosen : indices of those that are measured.
+    """
+    lists: dict[str, list[int]] = {}
+    for index in chosen:
+        lists.setdefault(devices[index].process, []).append(index)
+    return list(lists.values())
+
+
 def accompanied(devices: Sequence[Device], chosen: Sequence[int]) -> list[int]:
     """Return which devices were measured beside others of their host: those of hosts with several processes.
 

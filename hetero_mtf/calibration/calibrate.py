@@ -17,14 +17,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from hetero_mtf.calibration.alone import accompanied, heaviest, sample_alone
+from hetero_mtf.calibration.alone import accompanied, by_process, distinct, heaviest, sample_alone
 from hetero_mtf.calibration.calibration_budget import CalibrationWarning, DeviceCounts, Effort, effort_within
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import between, measure_link, pair_kind
 from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
 from hetero_mtf.calibration.rough import rough_profile
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
-from hetero_mtf.devices.records import Device, Link
+from hetero_mtf.devices.records import Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.keras_reading.layer_graph import layer_graph
@@ -156,22 +156,6 @@ def _profile(
     )
 
 
-def _distinct(devices: Sequence[Device]) -> list[int]:
-    """Return the index of the first processor on each TensorFlow device."""
-    first: dict[str, int] = {}
-    for index, device in enumerate(devices):
-        first.setdefault(device.tf_device, index)
-    return list(first.values())
-
-
-def _processes(devices: Sequence[Device], chosen: Sequence[int]) -> list[list[int]]:
-    """Return the chosen devices' indices, in one list for each process that they are in."""
-    by_process: dict[str, list[int]] = {}
-    for index in chosen:
-        by_process.setdefault(devices[index].process, []).append(index)
-    return list(by_process.values())
-
-
 @dataclasses.dataclass(frozen=True)
 class _LayerBench:
     """One calibration: its target, devices and effort, and the earlier profile."""
@@ -193,7 +177,7 @@ class _LayerBench:
 
     def measure_devices(self, advance: Advance) -> tuple[list[Curve], set[int]]:
         """Return the curves of all devices, those in processes of their own measured at the same time, and those that are unchanged."""
-        processes = _processes(self.cluster.devices, self.devices)
+        processes = by_process(self.cluster.devices, self.devices)
 
         def measure(indices: Sequence[int]) -> list[tuple[int, list[Curve], bool]]:
             return [(index, *self._device(index, advance)) for index in indices]
@@ -230,7 +214,7 @@ class _LayerBench:
     def measure_launch(self, unchanged: set[int], advance: Advance) -> LaunchOverhead:
         """Return the launch overhead of a step on all devices, measured or kept where all devices are unchanged."""
         old, devices = self.earlier, self.devices
-        if old is not None and old.launch_s > 0 and set(devices) <= unchanged and len(devices) == len(_distinct(old.cluster.devices)):
+        if old is not None and old.launch_s > 0 and set(devices) <= unchanged and len(devices) == len(distinct(old.cluster.devices)):
             overhead = LaunchOverhead(old.launch_s, old.feed_s_per_byte)
         else:
             with _explained(self.cluster):
@@ -270,8 +254,8 @@ class _LayerBench:
 
 def _bench(cluster: Any, target: MeasurementTarget, rule: UpdateRule, budget_s: float | None, earlier: Profile | None) -> _LayerBench:
     """Return the calibration of a target within a budget."""
-    graph, devices = target.graph, _distinct(cluster.devices)
-    sequential_devices = max(len(indices) for indices in _processes(cluster.devices, devices))
+    graph, devices = target.graph, distinct(cluster.devices)
+    sequential_devices = max(len(indices) for indices in by_process(cluster.devices, devices))
     pairs, together = list(itertools.combinations(devices, 2)), accompanied(cluster.devices, devices)
     kinds = {pair_kind(cluster.devices, *pair) for pair in pairs}
     effort = effort_within(graph, target.batch, budget_s, DeviceCounts(sequential_devices, len(pairs), len(together), len(kinds)))

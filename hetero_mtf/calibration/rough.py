@@ -15,9 +15,10 @@ import concurrent.futures
 import dataclasses
 import datetime
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from hetero_mtf.calibration.alone import by_process, distinct
 from hetero_mtf.calibration.calibration_budget import EffortWindows
 from hetero_mtf.calibration.links import between, measure_idle_link, pair_kind
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of, points
@@ -84,7 +85,7 @@ def rough_profile(cluster: Any, target: MeasurementTarget, rule: UpdateRule) -> 
         If a worker dies meanwhile.
     """
     context = MeasurementContext(cluster, target.graph, target.batch, rule, WINDOWS)
-    devices = _distinct(target)
+    devices = distinct(target.record.devices)
     rates = _rates(context, devices)
     wanted = points(target.graph, target.batch, coarse=True)
     curves = tuple(curve for device in devices for curve in rough_curves(target.graph, wanted, device, rates[device], target.batch))
@@ -136,16 +137,14 @@ def _variable_bytes(graph: LayerGraph, layer: Layer) -> float:
 
 def _rates(context: MeasurementContext, devices: Sequence[int]) -> dict[int, DeviceRates]:
     """Return the rates of devices, those in processes of their own measured at the same time."""
-    of_process: dict[str, list[int]] = collections.defaultdict(list)
-    for device in devices:
-        of_process[context.cluster.devices[device].process].append(device)
+    processes = by_process(context.cluster.devices, devices)
     probed = probed_points(context.graph, context.batch)
 
     def measure(indices: Sequence[int]) -> dict[int, DeviceRates]:
         return {device: _measured_rates(context, device, *probed) for device in indices}
 
-    with concurrent.futures.ThreadPoolExecutor(len(of_process)) as pool:
-        return {device: rates for measured in pool.map(measure, of_process.values()) for device, rates in measured.items()}
+    with concurrent.futures.ThreadPoolExecutor(len(processes)) as pool:
+        return {device: rates for measured in pool.map(measure, processes) for device, rates in measured.items()}
 
 
 def probed_points(graph: LayerGraph, batch: int) -> tuple[Point | None, Point | None]:
@@ -199,8 +198,3 @@ def _links(cluster: Any, devices: Sequence[int]) -> Iterator[Link]:
             if kind not in measured:
                 measured[kind] = measure_idle_link(cluster, first, second, LINK_WINDOWS)
             yield from between(measured[kind], first, second)
-
-
-def _distinct(target: MeasurementTarget) -> list[int]:
-    first: Mapping[str, int] = {device.tf_device: at for at, device in reversed(list(enumerate(target.record.devices)))}
-    return sorted(first.values())

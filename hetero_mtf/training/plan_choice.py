@@ -136,7 +136,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
         optimizer = task.settings["optimizer"]
         profile = calibrate(task.cluster, task.model, task.batch_size, optimizer=optimizer, earlier=earlier, verbose=verbose)
     refinement = refine(None, profile, task.model, task.cluster, **task.settings, time_limit_s=refine_s)
-    where = _keep(refinement, profile_file, plan_file)
+    where = _keep({profile_file: refinement.profile, plan_file: refinement.plan})
     say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
     return Choice(refinement.plan, refinement, refinement.profile)
 
@@ -180,9 +180,9 @@ def _keeping(profile_file: pathlib.Path | None, plan_file: pathlib.Path) -> Expl
 
     def explored(best: Plan, corrected: Profile, is_final: bool) -> None:
         if profile_file is not None:
-            _write(corrected, profile_file)
+            _keep({profile_file: corrected})
         if is_final:
-            _write(best, plan_file)
+            _keep({plan_file: best})
 
     return explored
 
@@ -197,13 +197,6 @@ def _clear_plan(profile: Profile) -> Plan:
     assert best.predicted is not None and alone.predicted is not None
     is_clear = best.predicted.step_s * math.exp(3 * ROUGH_ERROR) < alone.predicted.step_s
     return best if is_clear else alone
-
-
-def _write(document: Profile | Plan, path: pathlib.Path) -> None:
-    """Keep a profile or plan; a folder that cannot be written is no fault."""
-    with contextlib.suppress(OSError, HeteroError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        document.save(path)
 
 
 def _name(task: Task) -> str:
@@ -298,15 +291,15 @@ def _kept(path: pathlib.Path, read: Callable[[], _Document], task: Task, verbose
     return None
 
 
-def _keep(refinement: Refinement, profile_file: pathlib.Path, plan_file: pathlib.Path) -> str:
-    """Keep a profile and plan, and return where; a folder that cannot be written is no fault."""
+def _keep(documents: Mapping[pathlib.Path, Profile | Plan]) -> str:
+    """Keep profiles and plans by their files, and return where; a folder that cannot be written is no fault."""
     try:
-        profile_file.parent.mkdir(parents=True, exist_ok=True)
-        refinement.profile.save(profile_file)
-        refinement.plan.save(plan_file)
+        for path, document in documents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            document.save(path)
     except (OSError, HeteroError) as fault:
         return f"not kept ({' '.join(str(fault).split())})"
-    return f"kept in {profile_file.parent}"
+    return f"kept in {next(iter(documents)).parent}"
 
 
 def _text(plan: Plan) -> str:

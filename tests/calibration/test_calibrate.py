@@ -23,7 +23,8 @@ import hetero_mtf as hm
 from hetero_mtf.calibration import calibrate as module
 from hetero_mtf.calibration import calibration_budget as budget
 from hetero_mtf.calibration import sampling
-from hetero_mtf.calibration.calibrate import _distinct, _processes, calibrate
+from hetero_mtf.calibration.alone import by_process, distinct
+from hetero_mtf.calibration.calibrate import calibrate
 from hetero_mtf.calibration.calibration_budget import CalibrationWarning, Effort, EffortWindows, effort_within
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.devices import Device, Link
@@ -172,14 +173,14 @@ def test_progress_is_shown_as_verbose_says(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_processors_on_one_device_are_measured_once() -> None:
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
-        assert _distinct(cluster.devices) == [0]
+        assert distinct(cluster.devices) == [0]
 
 
 def test_devices_of_one_process_are_measured_one_after_another_and_processes_at_once() -> None:
     places = ["/job:worker/task:0/device:GPU:0", "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"]
     devices = [Device(f"d{i}", "CPU", "h", place, 1, "p") for i, place in enumerate(places)]
-    assert _processes(devices, [0, 1, 2]) == [[0, 1], [2]] and _processes(devices, [1, 2]) == [[1], [2]]
-    assert _processes([Device(place, "CPU", "h", place, 1, "p") for place in ("/device:GPU:0", "/device:CPU:0")], [0, 1]) == [[0, 1]]
+    assert by_process(devices, [0, 1, 2]) == [[0, 1], [2]] and by_process(devices, [1, 2]) == [[1], [2]]
+    assert by_process([Device(place, "CPU", "h", place, 1, "p") for place in ("/device:GPU:0", "/device:CPU:0")], [0, 1]) == [[0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,7 @@ def test_pairs_of_equal_devices_share_a_measured_link_where_the_effort_says_so(s
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(module, "effort_within", effort)
     monkeypatch.setattr(module, "measure_link", measure_link)
-    monkeypatch.setattr(module, "_distinct", lambda devices: list(range(len(devices))))  # as if each were in a process of its own
+    monkeypatch.setattr(module, "distinct", lambda devices: list(range(len(devices))))  # as if each were in a process of its own
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         profile = calibrate(cluster, _small(), batch_size=4)
     assert asked == ([(0, 1)] if shares_links else [(0, 1), (0, 2), (1, 2)])

@@ -34,12 +34,12 @@ from hetero_mtf.planning.exploration.records import (
     traced,
     was_built,
 )
-from hetero_mtf.planning.layout.arrangement import draws_at_random
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.program.engine import Engine, Finished
 from hetero_mtf.training.exploration.background import Background
 from hetero_mtf.training.plan_runner import traced_step
+from hetero_mtf.training.rebalancing.choice import draws_alike
 from hetero_mtf.training.rebalancing.rebalancer import Rebalancer, can_rebalance
 from hetero_mtf.training.rebalancing.records import Decision, Move
 from hetero_mtf.training.rebalancing.step_call import StepCall
@@ -77,7 +77,7 @@ class Controller:
     ) -> None:
         self._ended, self._watches = ended, watches
         self._told = 0  # number of trials when nothing more was tried last
-        self._candidates = Candidates(profile, functools.partial(_draws_alike, profile, plan))
+        self._candidates = Candidates(profile, functools.partial(draws_alike, profile.graph, plan))
         self._clock, self._background = clock, background or Background(clock)
         trial = Trial(plan, self._candidates.prediction(plan).step_s)
         self.known = Knowledge((trial,), self._candidates.floor(plan))
@@ -285,8 +285,3 @@ class Controller:
     def _say(self, text: str, step_s: float, verb: str = " predicted") -> None:
         if self.speaks:
             print(f"hetero_mtf: {text} ({seconds_text(step_s)}{verb} a step)", file=sys.stderr)
-
-
-def _draws_alike(profile: Profile, first: Plan, plan: Plan) -> bool:
-    """Return whether a plan has the random draws of the first one: in a network that draws none, or with as many microbatches."""
-    return plan.microbatches == first.microbatches or not any(map(draws_at_random, profile.graph.layers))

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import draws_at_random
@@ -75,7 +76,9 @@ def decide(costs: Costs, present: Present, plans: Callable[[Costs], Iterable[Pla
     expected = [
         (_expected_s(costs, present, plan, own), plan)
         for plan in plans(costs)
-        if plan.built_from not in present.refused and plan.built_from != present.plan.built_from and _draws_alike(costs, plan, present.plan)
+        if plan.built_from not in present.refused
+        and plan.built_from != present.plan.built_from
+        and draws_alike(costs.graph, plan, present.plan)
     ]
     if not expected:
         return _stays(present, "there is no other plan")
@@ -90,9 +93,15 @@ def decide(costs: Costs, present: Present, plans: Callable[[Costs], Iterable[Pla
     return Decision(**present.head, moves=True, reason=change_text(present.changes), after=best, expected_s=expected_s)  # type: ignore[arg-type]
 
 
-def _draws_alike(costs: Costs, plan: Plan, present: Plan) -> bool:
-    """Return whether a plan has the random draws of another one: in a network that draws none, or with as many microbatches."""
-    return plan.microbatches == present.microbatches or not any(map(draws_at_random, costs.graph.layers))
+def draws_alike(graph: LayerGraph, plan: Plan, present: Plan) -> bool:
+    """Return whether a plan has the random draws of another one: in a network that draws none, or with as many microbatches.
+
+    Parameters
+    ----------
+    graph : the network.
+    plan, present : the plans.
+    """
+    return plan.microbatches == present.microbatches or not any(map(draws_at_random, graph.layers))
 
 
 def _stays(present: Present, reason: str, best: Plan | None = None, expected_s: float = 0.0) -> Decision:

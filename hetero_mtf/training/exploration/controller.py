@@ -214,7 +214,7 @@ class Controller:
             self.known = was_built(self.known, finished.seconds)
 
     def _begin_build(self, trainer: Any, plan: Plan, call: StepCall) -> None:
-        """Build a plan in the background, and take a step under it whose results count for nothing: the move writes all values anew."""
+        """Build a plan in the background, and take a step under it whose results count for nothing: the move writes all values."""
         best_s = self.known.trials[self.known.best].median_s
         predicted_s = self._predicted_s(plan)
         self._say(f"{split_text(self.known.trial.plan)}, {seconds_text(best_s)} a step; trying {split_text(plan)}", predicted_s)

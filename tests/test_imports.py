@@ -21,7 +21,6 @@ SHARED_NAMES = {
     **dict.fromkeys(("merge", "norm", "pool", "sample_norm", "scaling"), OF_LAYERS),
     **dict.fromkeys(("engine", "passes", "prediction", "search"), OF_STALE),
     **dict.fromkeys(("calibrate", "devices", "evaluate", "explain", "plan", "predict", "train", "worker"), "a command and what it calls"),
-    "choice": "a plan that takes the place of another, before and while it is trained by",
     "contribution": "the contribution of a device, to a plan of one stage and of several",
     "corrections": "a record and how it is reported",
     "records": "the records that a package is about",

@@ -23,13 +23,13 @@ from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.stale.engine import engine_of
-from hetero_mtf.training.exploration.controller import Controller
-from hetero_mtf.training.exploration.measure_option import FIRST
-from hetero_mtf.training.exploration.replay import Replay
+from hetero_mtf.training.control.controller import Controller
+from hetero_mtf.training.control.measure_option import FIRST
+from hetero_mtf.training.control.move import Move
+from hetero_mtf.training.control.rebalance_request import can_rebalance
+from hetero_mtf.training.control.replay import Replay
 from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
 from hetero_mtf.training.plan_choice import Choice, Task, choose_plan
-from hetero_mtf.training.rebalancing.rebalancer import Rebalancer, can_rebalance
-from hetero_mtf.training.rebalancing.records import Move
 
 BATCH_SIZE = 32  # of arrays, where none is given, as in Keras
 
@@ -129,7 +129,7 @@ class PlannedOnUse:
     _earlier_spans: tuple[PlanSpan, ...] = ()  # before the last `replan`
     _planned_at = 0  # number of steps taken then
     _earlier_moves = 0  # of `moves`, those before it
-    rebalancer: Rebalancer | Controller | Replay | None = None
+    controller: Controller | Replay | None = None
     refinement: Refinement | None = None
 
     @property
@@ -174,15 +174,17 @@ class PlannedOnUse:
         """Begin with a plan that was chosen; try others as training steps, or go through those of an earlier training."""
         self._begin(choice.plan, choice.profile)
         if choice.repeats is not None:
-            self.rebalancer = Replay(choice.repeats)
+            self.controller = Replay(choice.repeats)
         elif choice.explored is not None and choice.profile is not None:
-            self.rebalancer = Controller(choice.profile, choice.plan, choice.explored, watches=self._rebalance is not False)
+            self.controller = Controller(
+                choice.profile, choice.plan, is_rough=choice.is_rough, watches=self._rebalance is not False, ended=choice.explored
+            )
 
     def _begin(self, plan: Plan, profile: Profile | None) -> None:
         """Begin with a plan, and watch its steps where there is a profile to rebalance it by."""
         self._engine = self._make_engine(plan, self._first_values(), self._seed)
         watched = profile is not None and self._rebalance is not False and can_rebalance(plan, profile)
-        self.rebalancer = Rebalancer(profile) if watched and profile is not None else None
+        self.controller = Controller(profile, plan, explores=False, is_rough=False) if watched and profile is not None else None
 
     def _begin_history(self, spans: Sequence[PlanSpan], step: int) -> None:
         """Keep some plans as the history, and go on with the present one from a step on."""
@@ -190,13 +192,13 @@ class PlannedOnUse:
 
     def _stop_exploring(self) -> None:
         """Free what plans hold that are tried, but that in force."""
-        if isinstance(self.rebalancer, Controller):
-            self.rebalancer.close()
+        if self.controller is not None:
+            self.controller.close()
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """The moves to other plans while training, as devices had changed."""
-        return () if self.rebalancer is None else tuple(self.rebalancer.moves)
+        """The moves to other plans while training, as these were tried or devices had changed."""
+        return () if self.controller is None else tuple(self.controller.moves)
 
     @property
     def plan_history(self) -> PlanHistory:

@@ -150,9 +150,9 @@ class Kept(PlannedOnUse):
         spans = self.plan_history.spans
         self._replace_engine(plan, self._engine.read(), self._seed)
         self._begin_history(spans, self._batches)
-        if self._rebalance is not True or (self.rebalancer is not None and not self.rebalancer.fits(plan)):
+        if self._rebalance is not True or (self.controller is not None and not self.controller.fits(plan)):
             self._stop_exploring()
-            self.rebalancer = None
+            self.controller = None
 
 
 def _write_onnx(model: Any, path: str) -> None:

@@ -15,8 +15,8 @@ from hetero_mtf.program.engine import Finished
 from hetero_mtf.program.optimizers import step_scalars
 from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training import batches
+from hetero_mtf.training.control.step_call import StepCall
 from hetero_mtf.training.keeping import Kept
-from hetero_mtf.training.rebalancing.step_call import StepCall
 from hetero_mtf.training.trained import Trained, trained
 
 
@@ -33,8 +33,8 @@ class OnBatch(Kept):
         feed = self._feed(check_batch(x, y, None, form=self._form))
         start_s = time.perf_counter()
         self._engine.build(feed)
-        if self.rebalancer is not None:
-            self.rebalancer.note_build(time.perf_counter() - start_s)
+        if self.controller is not None:
+            self.controller.note_build(time.perf_counter() - start_s)
 
     def train_on_batch(
         self,
@@ -125,7 +125,7 @@ class OnBatch(Kept):
     def _advance(self, feed: BatchArrays, want_output: bool) -> Sequence[Finished]:
         """Take a step and return the batches that it finished: this one, or without a flush one before."""
         call = StepCall(feed, self._batches, self._scalars(), want_output)
-        finished = call.advance(self._engine) if self.rebalancer is None else self.rebalancer.advance(self, call)
+        finished = call.advance(self._engine) if self.controller is None else self.controller.advance(self, call)
         self._count(finished)
         return finished
 

@@ -31,7 +31,7 @@ from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.losses import read_loss
 from hetero_mtf.program.optimizer_reading import keras_optimizer
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
-from hetero_mtf.training.exploration.measure_option import FIRST, NEVER, STEPS
+from hetero_mtf.training.control.measure_option import FIRST, NEVER, STEPS
 from hetero_mtf.training.refine import refine
 from hetero_mtf.units import seconds_text
 
@@ -70,6 +70,7 @@ class Choice:
     plan : the plan.
     refinement : by which it was chosen; None where there is nothing to choose from, or it was chosen before.
     profile : the refined profile; None where there is nothing to choose from.
+    is_rough : whether the profile is made of operation counts.
     explored : called when training steps have tried other plans, with the best one, the profile as corrected and whether no other plan
         promised to be faster; None where they try none.
     repeats : the plans of an earlier training, which are gone through again; None elsewhere.
@@ -78,6 +79,7 @@ class Choice:
     plan: Plan
     refinement: Refinement | None = None
     profile: Profile | None = None
+    is_rough: bool = False
     explored: Explored | None = None
     repeats: PlanHistory | None = None
 
@@ -172,7 +174,7 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
     else:
         plan = _clear_plan(profile)
         say(f"training goes on trying plans, first {_text(plan)}; profile of {profile.measured_at[:10]} kept in {folder}", verbose)
-    return Choice(plan, profile=profile, explored=_keeping(profile_file, plan_file))
+    return Choice(plan, profile=profile, is_rough=True, explored=_keeping(profile_file, plan_file))
 
 
 def _keeping(profile_file: pathlib.Path | None, plan_file: pathlib.Path) -> Explored:

@@ -21,8 +21,9 @@ from hetero_mtf.program.optimizer_reading import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches
+from hetero_mtf.training.control.measure_option import FIRST, read_measure
+from hetero_mtf.training.control.rebalance_request import check_request
 from hetero_mtf.training.copying import clone
-from hetero_mtf.training.exploration.measure_option import FIRST, read_measure
 from hetero_mtf.training.first_use import settings_of
 from hetero_mtf.training.keras_side import KerasSide, Settings, copied, first_loss_scale, trained_state, write_weights
 from hetero_mtf.training.loops.callback_hooks import listed
@@ -31,7 +32,6 @@ from hetero_mtf.training.loops.trainer_loops import Fit, TrainerLoops, shown_ver
 from hetero_mtf.training.loops.validation import check_fit, check_validation, split_off
 from hetero_mtf.training.on_batch import OnBatch
 from hetero_mtf.training.plan_choice import Task
-from hetero_mtf.training.rebalancing.rebalancer import check_request
 from hetero_mtf.training.refine import refine
 
 
@@ -60,7 +60,7 @@ class Trainer(OnBatch):
     Attributes
     ----------
     refinement : Refinement by which the plan was chosen; None where a plan was given.
-    rebalancer : what watches the steps and moves; None where training is not rebalanced.
+    controller : what says under which plan each step is taken; None where that is always the same one.
 
     Raises
     ------
@@ -302,12 +302,12 @@ class Trainer(OnBatch):
             if self._position is not None:
                 given.at.restore(self._position)
                 self._position = None
-            if self.rebalancer is not None:
-                self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: self._bound.steps_ahead, fit.verbose != 0
+            if self.controller is not None:
+                self.controller.steps_ahead, self.controller.speaks = lambda: self._bound.steps_ahead, fit.verbose != 0
             return self._bound.fit(given, fit)
         finally:
-            if self.rebalancer is not None:
-                self.rebalancer.steps_ahead, self.rebalancer.speaks = lambda: None, True
+            if self.controller is not None:
+                self.controller.steps_ahead, self.controller.speaks = lambda: None, True
 
     @property
     def _bound(self) -> TrainerLoops:

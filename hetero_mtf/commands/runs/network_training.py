@@ -18,8 +18,8 @@ from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.spread import median_and_spread
 from hetero_mtf.report.measured import Measured, MeasuredPart, measured_task
-from hetero_mtf.training.rebalancing.rebalancer import can_rebalance
-from hetero_mtf.training.rebalancing.text import move_text
+from hetero_mtf.training.control.rebalance_request import can_rebalance
+from hetero_mtf.training.control.text import move_text
 from hetero_mtf.training.timing import trace_median_step
 from hetero_mtf.training.trainer import Trainer
 

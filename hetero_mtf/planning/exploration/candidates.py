@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.exploration.likeness import likeness
 from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Candidate, Solution, Trial
 from hetero_mtf.planning.layout.records import Prediction
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.corrector import Corrector, prediction
 from hetero_mtf.planning.refinement.observations import first_on, observations
@@ -26,12 +28,13 @@ LIKE_ERROR = 0.03  # of a plan that is split like one that was tried
 
 
 class Candidates:
-    """Corrects a rough profile by trials, and solves for candidates.
+    """Corrects a profile by trials, and solves for candidates.
 
     Parameters
     ----------
-    profile : the rough profile.
+    profile : the profile; one with corrections that is not rough stays as it is.
     alike : whether a plan has the random draws of the first one, so that it may take its place.
+    is_rough : whether its curves are operation counts over rates, which traced layers take the place of.
     now : gives the time.
     """
 
@@ -39,9 +42,11 @@ class Candidates:
         self,
         profile: Profile,
         alike: Callable[[Plan], bool] = lambda plan: True,
+        is_rough: bool = True,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.timezone.utc),
     ) -> None:
-        self._rough, self._alike, self._now = dataclasses.replace(profile, corrections=Corrections()), alike, now
+        self._start, self._alike, self._is_rough, self._now = dataclasses.replace(profile, corrections=Corrections()), alike, is_rough, now
+        self._is_corrected = not is_rough and bool(profile.corrections.steps)
         self.costs = Costs(profile)
 
     def solve(self, trials: Sequence[Trial]) -> Solution:
@@ -51,22 +56,30 @@ class Candidates:
         ----------
         trials : those so far, at least one with steps and a trace.
         """
-        measured = with_traced_layers(self._rough, trials)
-        corrector = Corrector(measured, self._now)
-        runs = [self._run(trial, corrector.costs) for trial in trials if trial.step_s]
-        self.costs = Costs(dataclasses.replace(measured, corrections=corrector.corrections(runs)))
+        if not self._is_corrected:
+            measured = with_traced_layers(self._start, trials) if self._is_rough else self._start
+            corrector = Corrector(measured, self._now)
+            runs = [self._run(trial, corrector.costs) for trial in trials if trial.step_s]
+            self.costs = Costs(dataclasses.replace(measured, corrections=corrector.corrections(runs)))
         plans = [plan for plan in candidate_plans(self.costs) if self._alike(plan)]
         error = self._error(trials)
         found = tuple(self._candidate(plan, trials, error) for plan in plans)
         return Solution(found, error, self.floor(trials[0].plan), len(trials))
 
     def _candidate(self, plan: Plan, trials: Sequence[Trial], error: float) -> Candidate:
-        """Return a candidate: one that is split like a trial, in other parts, is as far from its prediction as that is."""
+        """Return a candidate: as far as it is split like a trial, in whatever parts, it is as far from its prediction as that is.
+
+        Where the profile is not corrected any more, steps that take longer than predicted are expected to under all plans.
+        """
         predicted_s = self.prediction(plan).step_s
-        like = [each for each in trials if each.step_s and (each.plan.strategy, each.plan.used) == (plan.strategy, plan.used)]
-        if not like:
-            return Candidate(plan, predicted_s, error)
-        return Candidate(plan, predicted_s * like[-1].median_s / self.prediction(like[-1].plan).step_s, min(error, LIKE_ERROR))
+        run = [trial for trial in trials if trial.step_s]
+        alike, at = max((likeness(self.costs.graph, plan, trial.plan), at) for at, trial in enumerate(run))
+        least = max(1.0, self._measured_part(run[0])) if self._is_corrected else 1.0
+        expected_s = predicted_s * self._measured_part(run[at]) ** alike * least ** (1 - alike)
+        return Candidate(plan, expected_s, error + alike * (min(error, LIKE_ERROR) - error))
+
+    def _measured_part(self, trial: Trial) -> float:
+        return trial.median_s / self.prediction(trial.plan).step_s
 
     def floor(self, plan: Plan) -> float:
         """Return the part of a plan's step that no other plan is expected to be below: all devices work all the time and none waits.
@@ -92,9 +105,11 @@ class Candidates:
         return PlanRun(trial.plan, trial.step_s, trial.traces, trial.predicted_s, first_s)
 
     def _error(self, trials: Sequence[Trial]) -> float:
-        """Return the typical error of the predictions of trials after the first: that of a rough profile before there are any."""
+        """Return the typical error of the predictions of trials after the first; before there are any, that which the profile has."""
         errors = [abs(math.log(trial.median_s / trial.predicted_s)) for trial in trials[1:] if trial.step_s]
-        return max(LEAST_ERROR, statistics.median(errors)) if errors else ROUGH_ERROR
+        if errors:
+            return max(LEAST_ERROR, statistics.median(errors))
+        return ROUGH_ERROR if self._is_rough else max(LEAST_ERROR, prediction_error(self.costs.profile, trials[0].median_s))
 
 
 def with_traced_layers(profile: Profile, trials: Sequence[Trial]) -> Profile:

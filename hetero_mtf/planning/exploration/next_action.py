@@ -54,6 +54,8 @@ def next_action(known: Knowledge) -> Action:
     training goes back. Else it gets five, and where what is left could pay for another trial two traces, by which the profile is corrected
     and candidates are solved for again.
     """
+    if known.rest is not None:
+        return known.rest
     trial, best = known.trial, known.trials[known.best]
     if known.settling or len(trial.step_s) < FIRST_STEPS:
         return TakeStep()
@@ -66,10 +68,10 @@ def next_action(known: Knowledge) -> Action:
         return TakeStep()
     most_s = best.median_s - known.floor * math.exp(-known.error) * known.trials[0].median_s
     if most_s <= LEAST_GAIN * best.median_s:
-        return _wait_or_watch(known, False)
+        return _at_rest(known, False)
     least_cost_s = _background_s(known, known.trials[0].plan) + known.solve_s
     if most_s * known.horizon <= MARGIN * least_cost_s or not _affords(known, least_cost_s):
-        return _wait_or_watch(known, True)
+        return _at_rest(known, True)
     if len(trial.traces) < TRACES:
         return TraceStep()
     if known.candidates is None or known.solved_trials < len(known.trials):
@@ -133,11 +135,12 @@ def _next_trial(known: Knowledge) -> Action:
         if gain_s > LEAST_GAIN * best_s
     ]
     pays_s, plan = max(gains, key=lambda entry: entry[0], default=(0.0, None))
-    return BuildPlan(plan) if plan is not None and pays_s > 0 else _wait_or_watch(known, bool(gains))
+    return BuildPlan(plan) if plan is not None and pays_s > 0 else _at_rest(known, bool(gains))
 
 
-def _wait_or_watch(known: Knowledge, could_pay: bool) -> Action:
-    """Return a further step where the length of the training is not known, so that a trial may pay later; else nothing more is tried."""
-    if known.left is None and could_pay:
-        return TakeStep()
-    return Watch("what is left is too short for another plan" if could_pay else "no other plan promises to be faster", not could_pay)
+def _at_rest(known: Knowledge, could_pay: bool) -> Action:
+    """Return that nothing more is tried: until the training is, or was, longer, where another plan could pay then."""
+    if not could_pay:
+        return Watch("no other plan promises to be faster", is_final=True)
+    reason = "what is left is too short for another plan" if known.left is not None else "too little was trained yet to try another plan"
+    return Watch(reason if _affords(known, 0.0) else "trying plans has cost enough for now", is_final=False)

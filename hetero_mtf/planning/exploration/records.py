@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.plan_run import TracedStep
+from hetero_mtf.planning.watching.evidence import DeviceChange
 
 ROUGH_ERROR = 0.25  # of ln(step), of a rough profile before a plan on several devices was tried
 MOST_STEPS = 50  # of a trial whose seconds are kept, the latest
@@ -72,12 +73,26 @@ class Candidate(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class Watch:
+    """Try nothing more; watch the steps for changes of devices.
+
+    Parameters
+    ----------
+    reason : why, as text.
+    is_final : whether no other plan promises to be faster, whatever the length of the training; else a longer one would try more.
+    """
+
+    reason: str
+    is_final: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class Knowledge:
     """What a training knows about its plans, and where it stands.
 
     Parameters
     ----------
-    trials : plans that were tried, at least the first one.
+    trials : plans that were tried since devices last changed, at least the first one.
     floor : part of the first plan's step that no plan is expected to be below: all devices together, without communication.
     present : index of the trial whose plan is in force.
     candidates : plans that could be tried, solved for with what `solved_trials` trials told; None before the first solution.
@@ -95,6 +110,10 @@ class Knowledge:
     spent_s : seconds that trying plans has cost so far, beside steps of the best plan: longer steps, traces and moves.
     delay_s : what builds and solutions in the background have made steps longer by, in all.
     solve_s : seconds that the last solution took.
+    rest : why nothing more is tried until a device changes; None while plans may be.
+    changes : the devices that have changed, as which plans are tried again.
+    changed_at : steps taken when devices last changed; None where they never did.
+    lasted : steps that the devices were as before their last change, since the one before; None where there was none.
     """
 
     trials: tuple[Trial, ...]
@@ -115,6 +134,10 @@ class Knowledge:
     spent_s: float = 0.0
     delay_s: float = 0.0
     solve_s: float = 0.0
+    rest: Watch | None = None
+    changes: tuple[DeviceChange, ...] = ()
+    changed_at: int | None = None
+    lasted: int | None = None
 
     @property
     def trial(self) -> Trial:
@@ -128,8 +151,14 @@ class Knowledge:
 
     @property
     def horizon(self) -> int:
-        """Steps that a gain is expected for: those to come; where that is not known as many as were taken."""
-        return self.taken if self.left is None else self.left
+        """Steps that a gain is expected for: those to come; where that is not known as many as were taken.
+
+        Devices that have changed before are expected to change again after as many steps as their present or last state has lasted.
+        """
+        ahead = self.taken if self.left is None else self.left
+        if self.lasted is None or self.changed_at is None:
+            return ahead
+        return min(ahead, max(self.lasted, self.taken - self.changed_at))
 
     @property
     def busy(self) -> bool:
@@ -176,21 +205,58 @@ class MoveTo:
     plan: Plan
 
 
-@dataclasses.dataclass(frozen=True)
-class Watch:
-    """Try nothing more; watch the steps for changes of devices.
+Action = TakeStep | TraceStep | Solve | BuildPlan | MoveTo | Watch
+
+
+def rested(known: Knowledge, rest: Watch) -> Knowledge:
+    """Return what is known once nothing more is tried.
 
     Parameters
     ----------
-    reason : why, as text.
-    is_final : whether no other plan promises to be faster; else a longer training would try more.
+    rest : why.
     """
-
-    reason: str
-    is_final: bool
+    return dataclasses.replace(known, rest=rest, building=None, built=None, solving=False)
 
 
-Action = TakeStep | TraceStep | Solve | BuildPlan | MoveTo | Watch
+def changed(known: Knowledge, trial: Trial, floor: float, changes: tuple[DeviceChange, ...]) -> Knowledge:
+    """Return what is known after devices have changed: seconds of earlier trials hold no longer.
+
+    Parameters
+    ----------
+    trial : the plan in force, with its steps and traces since.
+    floor : as of `Knowledge`.
+    changes : the devices.
+    """
+    lasted = None if known.changed_at is None else known.taken - known.changed_at
+    return dataclasses.replace(
+        _with_only(known, trial, floor), settling=0, rest=None, changes=changes, changed_at=known.taken, lasted=lasted
+    )
+
+
+def replaced(known: Knowledge, trial: Trial, floor: float) -> Knowledge:
+    """Return what is known after another plan was put in force from without.
+
+    Parameters
+    ----------
+    trial : that plan, without steps.
+    floor : as of `Knowledge`.
+    """
+    return _with_only(known, trial, floor)
+
+
+def settled_again(known: Knowledge) -> Knowledge:
+    """Return what is known after the engine was replaced by another one of the same plan, whose first step builds its graph."""
+    return dataclasses.replace(known, settling=SETTLING + 1)
+
+
+def watched(known: Knowledge, seconds: float) -> Knowledge:
+    """Return what is known after a traced step that was for watching devices.
+
+    Parameters
+    ----------
+    seconds : what it took, the reading of its trace included.
+    """
+    return _counted(known, seconds, 0.0)
 
 
 def stepped(known: Knowledge, seconds: float, overlapped: bool) -> Knowledge:
@@ -294,6 +360,12 @@ def _counted(known: Knowledge, seconds: float, spent_s: float) -> Knowledge:
     left = None if known.left is None else max(0, known.left - 1)
     elapsed_s, spent_s = known.elapsed_s + seconds, known.spent_s + spent_s
     return dataclasses.replace(known, taken=known.taken + 1, left=left, elapsed_s=elapsed_s, spent_s=spent_s)
+
+
+def _with_only(known: Knowledge, trial: Trial, floor: float) -> Knowledge:
+    """Return what is known where nothing is but how one plan runs, and what building and steps cost."""
+    fresh = {"candidates": None, "solved_trials": 0, "built": None, "building": None, "solving": False}
+    return dataclasses.replace(known, trials=(trial,), floor=floor, present=0, settling=SETTLING + 1, **fresh)  # type: ignore[arg-type]
 
 
 def _with_trial(known: Knowledge, trial: Trial) -> Knowledge:

@@ -12,11 +12,11 @@ from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.training.batches import checked_seed
+from hetero_mtf.training.control.measure_option import FIRST, read_measure
 from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.distribution import Distribution
 from hetero_mtf.training.distribution.own_step.step import has_own_step
 from hetero_mtf.training.distribution.shared_cluster import cluster_of
-from hetero_mtf.training.exploration.measure_option import FIRST, read_measure
 
 _LOOPS = (
     *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),

@@ -18,6 +18,7 @@ from hetero_mtf.keras_reading.private_names import build_with, compile_loss, com
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.batches import samples
+from hetero_mtf.training.control.move import Move
 from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.differences import rows_text
 from hetero_mtf.training.distribution.extents import Extents
@@ -29,7 +30,6 @@ from hetero_mtf.training.loops.keras_loops import FUNCTIONS, KerasLoops
 from hetero_mtf.training.loops.model_metrics import ModelMetrics, symbolic_batch
 from hetero_mtf.training.loops.own_weights import OwnWeights
 from hetero_mtf.training.plan_choice import say
-from hetero_mtf.training.rebalancing.records import Move
 
 
 class Distribution(KerasLoops):
@@ -225,8 +225,8 @@ class Distribution(KerasLoops):
         trainer.prepare(batch.size, self._verbose)
         self._trainer, self._metrics, self._weights = trainer, metrics, OwnWeights(trainer, trainer._keras)
         self._model.predict_function = None  # Keras's own, until now
-        if trainer.rebalancer is not None:
-            trainer.rebalancer.steps_ahead, trainer.rebalancer.speaks = (lambda: self._steps_ahead), self._verbose != 0
+        if trainer.controller is not None:
+            trainer.controller.steps_ahead, trainer.controller.speaks = (lambda: self._steps_ahead), self._verbose != 0
 
     def _with_first(self, given: Any, callbacks: list[Any]) -> Any:
         first = first_callback(self._at_epoch_begin, self._at_epoch_end)

@@ -140,7 +140,7 @@ def steady(steps: int) -> Row:
 
 def traces(trainer: Any) -> float:
     """Return the seconds that traces took, as a part of all steps."""
-    budget = trainer.rebalancer.budget
+    budget = trainer.controller.devices.budget
     return float(budget.spent_s / budget.run_s)
 
 

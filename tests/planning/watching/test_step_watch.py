@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from hetero_mtf.training.rebalancing.budget import LEAST_INTERVAL, TraceBudget
-from hetero_mtf.training.rebalancing.records import Evidence
-from hetero_mtf.training.rebalancing.watch import BASELINE_TRACES, FIRST_QUIET, SETTLING, Watch
-from tests.training.rebalancing.test_levels import trace
+from hetero_mtf.planning.watching.evidence import Evidence
+from hetero_mtf.planning.watching.step_watch import BASELINE_TRACES, FIRST_QUIET, SETTLING, StepWatch
+from hetero_mtf.planning.watching.trace_budget import LEAST_INTERVAL, TraceBudget
+from tests.planning.watching.test_levels import trace
 
 
 class Steps:
     """Steps of a plan on two devices, which take as long as the slower one; a trace costs a hundredth of a step."""
 
     def __init__(self, shares: Sequence[float] = (1.0, 1.0)) -> None:
-        self.watch, self.seconds = Watch(TraceBudget(), shares), [1.0, 1.0]
+        self.watch, self.seconds = StepWatch(TraceBudget(), shares), [1.0, 1.0]
         self.traced: list[bool] = []
         self.rng = np.random.default_rng(5)
         self.noise = 0.0

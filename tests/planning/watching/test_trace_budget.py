@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetero_mtf.training.rebalancing.budget import TraceBudget
+from hetero_mtf.planning.watching.trace_budget import TraceBudget
 
 
 def test_the_first_trace_is_free_and_the_next_waits_until_it_is_paid_for() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.engine import Finished
-from hetero_mtf.training.rebalancing.records import Decision, Move
-from hetero_mtf.training.rebalancing.step_call import StepCall
+from hetero_mtf.training.control.move import Move
+from hetero_mtf.training.control.step_call import StepCall
 
 
 class Replay:
@@ -29,7 +29,6 @@ class Replay:
     def __init__(self, history: PlanHistory, clock: Callable[[], float] = time.perf_counter) -> None:
         self._history, self._clock = history, clock
         self.moves: list[Move] = []
-        self.decisions: list[Decision] = []
         self.steps_ahead: Callable[[], int | None] = lambda: None
         self.speaks = True
 

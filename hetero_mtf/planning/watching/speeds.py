@@ -14,8 +14,8 @@ from hetero_mtf.planning.refinement.factors import device_levels
 from hetero_mtf.planning.refinement.observations import observations
 from hetero_mtf.planning.refinement.plan_run import PlanRun
 from hetero_mtf.planning.refinement.step_factors import STEP_SPREAD, Key, StepResidual, step_factors
-from hetero_mtf.training.rebalancing.records import Evidence
-from hetero_mtf.training.rebalancing.watch import Baseline
+from hetero_mtf.planning.watching.evidence import Evidence
+from hetero_mtf.planning.watching.step_watch import Baseline
 
 START_STEP, START_LEVEL = math.log(1.25), math.log(1.4)  # beyond the profile, from where a device has changed before the run
 LEVEL_SPREAD = 0.15  # of the traced level of a device, of ln(seconds)

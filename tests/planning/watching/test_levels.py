@@ -7,7 +7,7 @@ import math
 import pytest
 
 from hetero_mtf.planning.refinement.plan_run import LayerSeconds, TracedStep
-from hetero_mtf.training.rebalancing.levels import changed_devices, levels, unexplained, usual_passes
+from hetero_mtf.planning.watching.levels import changed_devices, levels, unexplained, usual_passes
 
 
 def trace(*seconds: float) -> TracedStep:

@@ -13,20 +13,55 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.program.batch_arrays import BatchArrays, Result
-from hetero_mtf.program.engine import Finished
+from hetero_mtf.program.engine import Engine, Finished
 from hetero_mtf.runtime.layer_trace import LayerTrace
 from hetero_mtf.runtime.step_trace import StepTrace
-from hetero_mtf.training.rebalancing.rebalancer import Rebalancer
-from hetero_mtf.training.rebalancing.step_call import StepCall
+from hetero_mtf.training.control.background import Background
+from hetero_mtf.training.control.background import Finished as Done
+from hetero_mtf.training.control.controller import Controller
+from hetero_mtf.training.control.step_call import StepCall
 from tests.planning.networks import pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
 
 GRAPH = pair_net(48, 48, 48)
 PROFILE = profile_of(GRAPH, [1e6, 1e6], 1e-6)
 BUILD_STEPS = 10  # seconds of a build, in steps of the first plan
+DELAY = 0.3  # part of a step's seconds by which it is longer while something goes on beside it
 
 
-class SimulatedEngine:
+class SimulatedBackground(Background):
+    """Does work at once, and gives its result when the simulated seconds have gone by that it takes.
+
+    Parameters
+    ----------
+    training : what it goes on beside.
+    solve_s : seconds of a solution.
+    """
+
+    def __init__(self, training: SimulatedTraining, solve_s: float) -> None:
+        super().__init__(training.runner.clock)
+        self._training, self._solve_s = training, solve_s
+        self._result: tuple[float, Done] | None = None
+
+    @property
+    def works(self) -> bool:
+        return self._result is not None and self._training.runner.clock.now_s < self._result[0]
+
+    def begin(self, work: Callable[[], Any]) -> None:
+        start_s = self._training.runner.clock.now_s
+        finished = self._timed(work)
+        taken_s = self._training.build_s if isinstance(finished.result, SimulatedEngine) or finished.fault else self._solve_s
+        self._training.runner.clock.now_s = start_s
+        self._result = start_s + taken_s, finished._replace(seconds=taken_s)
+
+    def poll(self, wait: bool = False) -> Done | None:
+        if self._result is None or (self.works and not wait):
+            return None
+        finished, self._result = self._result[1], None
+        return finished
+
+
+class SimulatedEngine(Engine):
     """Takes steps under one plan.
 
     Parameters
@@ -40,6 +75,9 @@ class SimulatedEngine:
 
     def read(self) -> dict[str, np.ndarray]:
         return {}
+
+    def write(self, values: Any) -> None:
+        assert not self.closed
 
     def close(self) -> None:
         self.closed = True
@@ -66,10 +104,17 @@ class SimulatedTraining:
     noise : standard deviation of ln(seconds) of steps and traced passes.
     steps : steps of the run that are known; None where they are not.
     calibrated, truth : the profile that the plan is made from, and that of the devices.
+    watches : whether steps are watched.
     """
 
     def __init__(
-        self, noise: float = 0.0, steps: int | None = 1000, calibrated: Profile = PROFILE, truth: Profile = PROFILE, seed: int = 7
+        self,
+        noise: float = 0.0,
+        steps: int | None = 1000,
+        calibrated: Profile = PROFILE,
+        truth: Profile = PROFILE,
+        seed: int = 7,
+        watches: bool = True,
     ) -> None:
         self.runner = SimulatedRunner(truth, noise)
         self.runner.generator = np.random.default_rng(seed)
@@ -78,10 +123,19 @@ class SimulatedTraining:
         self.step, self._seed, self._cluster = 0, 0, PROFILE.cluster
         self._engine = SimulatedEngine(make_plan(calibrated), self)
         self.build_s = BUILD_STEPS * self.runner.true_s(self._engine.plan)
-        self.rebalancer = Rebalancer(calibrated, self.runner.clock)
-        self.rebalancer.speaks = False
+        self.background = SimulatedBackground(self, self.build_s / 4)
+        self._begin(Controller(calibrated, self.plan, explores=False, is_rough=False, watches=watches, **self._beside), steps)
+
+    @property
+    def _beside(self) -> dict[str, Any]:
+        """The clock, and what goes on beside steps."""
+        return {"clock": self.runner.clock, "background": self.background}
+
+    def _begin(self, controller: Controller, steps: int | None) -> None:
+        self.controller = controller
+        controller.speaks = False
         if steps is not None:
-            self.rebalancer.steps_ahead = lambda: steps - self.step
+            controller.steps_ahead = lambda: steps - self.step
 
     @property
     def plan(self) -> Plan:
@@ -93,13 +147,17 @@ class SimulatedTraining:
 
     def spend(self, plan: Plan, building: bool) -> None:
         start_s = self.runner.clock.now_s
+        longer = self.penalty(plan) * (1 + DELAY * self.background.works)
         self.runner.step_s(plan)
-        self.runner.clock.now_s = start_s + (self.runner.clock.now_s - start_s) * self.penalty(plan) + building * self.build_s
+        self.runner.clock.now_s = start_s + (self.runner.clock.now_s - start_s) * longer + building * self.build_s
 
     def _make_engine(self, plan: Plan, values: Any, seed: int) -> SimulatedEngine:
         if self.refused(plan):
             raise UnsupportedError("it takes too much memory; use another plan")
         return SimulatedEngine(plan, self)
+
+    def _first_values(self) -> dict[str, Any]:
+        return {}
 
     def change(self, *factors: float) -> None:
         """Make every device take so many times as long as by `PROFILE`."""
@@ -112,7 +170,7 @@ class SimulatedTraining:
         samples = np.zeros((self.plan.batch_size if batch_size is None else batch_size, 1))
         batch = BatchArrays((samples,), (samples,), (samples[:, 0],), (1.0,))
         for _ in range(steps):
-            finished = self.rebalancer.advance(self, StepCall(batch, self.step, {}, False))
+            finished = self.controller.advance(self, StepCall(batch, self.step, {}, False))
             assert [each for each, _ in finished] == [batch]
             self.step += 1
 

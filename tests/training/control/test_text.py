@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.training.rebalancing.records import Move
-from hetero_mtf.training.rebalancing.text import move_text, split_text
+from hetero_mtf.training.control.move import Move
+from hetero_mtf.training.control.text import move_text, split_text
 from tests.planning.networks import pair_net
-from tests.training.rebalancing.simulated_training import PROFILE
+from tests.training.control.simulated_training import PROFILE
 
 
 def test_a_plan_is_named_by_its_strategy_and_parts() -> None:

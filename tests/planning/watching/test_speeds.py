@@ -10,10 +10,10 @@ from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.corrector import prediction
-from hetero_mtf.training.rebalancing.records import Evidence
-from hetero_mtf.training.rebalancing.speeds import log_factors_after, profile_at
+from hetero_mtf.planning.watching.evidence import Evidence
+from hetero_mtf.planning.watching.speeds import log_factors_after, profile_at
 from tests.planning.refinement.simulated import slower
-from tests.training.rebalancing.simulated_training import PROFILE
+from tests.training.control.simulated_training import PROFILE
 
 PLAN = make_plan(PROFILE)
 

@@ -1,4 +1,4 @@
-"""Watch: whether the next step is to be traced, and whether a device has changed, from the seconds of one plan's steps."""
+"""StepWatch: whether the next step is to be traced, and whether a device has changed, from the seconds of one plan's steps."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from hetero_mtf.planning.profile.spread import median_and_spread
 from hetero_mtf.planning.refinement.plan_run import TracedStep
-from hetero_mtf.training.rebalancing.budget import LEAST_INTERVAL, TraceBudget
-from hetero_mtf.training.rebalancing.levels import CHANGED, Passes, changed_devices, least_change, levels, unexplained, usual_passes
-from hetero_mtf.training.rebalancing.records import Evidence
+from hetero_mtf.planning.watching.evidence import Evidence
+from hetero_mtf.planning.watching.levels import CHANGED, Passes, changed_devices, least_change, levels, unexplained, usual_passes
+from hetero_mtf.planning.watching.trace_budget import LEAST_INTERVAL, TraceBudget
 
 SETTLING = 2  # steps after building that do not count: the first builds, the one after it is often slow
 BASELINE_STEPS, BASELINE_TRACES = 10, 3
@@ -45,7 +45,7 @@ class Baseline:
     traces: tuple[TracedStep, ...]
 
 
-class Watch:
+class StepWatch:
     """Watches the steps of one plan.
 
     First a baseline is taken, of some steps and traces. Then a step is traced every now and then, as often as the budget allows. Where
@@ -139,6 +139,16 @@ class Watch:
             self._add_to_baseline(trace)
         elif not self._quiet:
             self._looking, self._traces = True, [trace]
+
+    @property
+    def recent_s(self) -> tuple[float, ...]:
+        """Seconds of the latest steps that were not traced."""
+        return tuple(self._recent)
+
+    @property
+    def looked(self) -> tuple[TracedStep, ...]:
+        """Traces of a closer look; none outside one."""
+        return tuple(self._traces) if self._looking else ()
 
     def evidence(self) -> Evidence | None:
         """Return a change that three traces have shown, once; None while there is none."""

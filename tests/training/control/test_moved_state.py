@@ -11,8 +11,8 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.planning.exploration.records import Action, BuildPlan, Knowledge, MoveTo, TakeStep
-from hetero_mtf.training.exploration import controller
-from hetero_mtf.training.exploration.background import Background
+from hetero_mtf.training.control import controller
+from hetero_mtf.training.control.background import Background
 from tests.program.oracle import worst_error
 from tests.training.setting import cluster, cross_entropy, data, net
 

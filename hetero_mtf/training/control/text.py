@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.training.rebalancing.records import Move
+from hetero_mtf.training.control.move import Move
 from hetero_mtf.units import seconds_text
 
 

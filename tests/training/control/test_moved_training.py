@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 from typing import Any
@@ -15,9 +16,10 @@ from hetero_mtf.errors import PlanError, UnsupportedError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.program.engine import Engine
-from hetero_mtf.training.rebalancing.records import Decision
+from hetero_mtf.training.control.controller import Controller
 from tests.planning.networks import profile_of
 from tests.program.oracle import worst_error
+from tests.training.control.scripted_moves import moves_at
 from tests.training.setting import cluster, cross_entropy, data, net
 
 __all__ = ["cluster"]
@@ -30,30 +32,18 @@ def profile(model: keras.Model, cluster: Any) -> Profile:
     return dataclasses.replace(of_graph, cluster=cluster.record, memory=cluster.record.pools)
 
 
-def move_at(trainer: hm.Trainer, step: int, after: hm.Plan) -> None:
-    """Make a trainer move to a plan, without timing."""
-
-    def decision(number: int, plan: hm.Plan) -> Decision | None:
-        if number != step or trainer.moves:
-            return None
-        return Decision(number, (), True, "cpu:0 became 2.50 times as slow", plan, 0.02, 500, 0.1, after, 0.01)
-
-    assert trainer.rebalancer is not None
-    trainer.rebalancer._decision = decision  # type: ignore[method-assign]
-
-
 def trained(model: keras.Model, cluster: Any, optimizer: Any, after: hm.Plan | None, traced: bool = False) -> Any:
     """Return losses, weights, loss scale and number of moves of some steps, with a move in their middle to another plan."""
     plan = hm.Plan.batch(model, (1, 1, 2), cluster, BATCH)
     options = {"optimizer": optimizer, "loss": cross_entropy(), "seed": 3}
     with hm.Trainer(model, plan, cluster, **options, profile=profile(model, cluster), rebalance=True) as trainer:
-        assert trainer.rebalancer is not None
-        trainer.rebalancer.speaks = False
-        if after is not None:
-            move_at(trainer, STEPS // 2, after)
+        assert isinstance(trainer.controller, Controller)
+        trainer.controller.speaks = False
         if traced:
-            trainer.rebalancer._watch.wants_trace = lambda ahead_s=0.0: True  # type: ignore[method-assign]
-        losses = [trainer.train_on_batch(*data(BATCH, step)) for step in range(STEPS)]
+            assert trainer.controller.devices is not None
+            trainer.controller.devices.wants_trace = lambda left: True  # type: ignore[method-assign]
+        with contextlib.nullcontext() if after is None else moves_at({STEPS // 2: after}):
+            losses = [trainer.train_on_batch(*data(BATCH, step)) for step in range(STEPS)]
         return losses, trainer.to_keras().get_weights(), trainer.loss_scale, trainer.step, trainer.moves
 
 
@@ -103,14 +93,14 @@ def test_fit_tells_callbacks_and_files_nothing_of_a_move_but_the_line(
         plan = hm.Plan.batch(model, (1, 1, 2), cluster, BATCH)
         options = {"optimizer": OPTIMIZERS["adam"](), "loss": cross_entropy(), "metrics": ["accuracy"]}
         with hm.Trainer(model, plan, cluster, **options, profile=profile(model, cluster), rebalance=True) as trainer:
-            if moves:
-                move_at(trainer, 7, hm.Plan.filters(model, (3, 2, 1), cluster, BATCH))
+            after = hm.Plan.filters(model, (3, 2, 1), cluster, BATCH)
             backup = keras.callbacks.BackupAndRestore(tmp_path / folder, delete_checkpoint=False)
-            history = trainer.fit(x, y, batch_size=BATCH, epochs=epochs, validation_split=0.2, verbose=2, callbacks=[backup])
+            with moves_at({7: after}) if moves else contextlib.nullcontext():
+                history = trainer.fit(x, y, batch_size=BATCH, epochs=epochs, validation_split=0.2, verbose=2, callbacks=[backup])
             return history.history, trainer.to_keras().get_weights(), len(trainer.moves)
 
     assert run("moved", True, 3)[2] == 1
-    assert "hetero_mtf: step 7: cpu:0 became 2.50 times as slow; moved from batch" in capsys.readouterr().err
+    assert "hetero_mtf: training on batch" in capsys.readouterr().err
     resumed, expected = run("moved", False, 5), run("undisturbed", False, 5)
     assert worst_error(expected[1], resumed[1]) <= 1e-8
     for name, values in resumed[0].items():
@@ -142,9 +132,9 @@ def test_a_given_plan_is_rebalanced_on_request_alone(cluster: Any) -> None:
     options = {"optimizer": "sgd", "loss": cross_entropy()}
     for asked, watched in ((None, False), (False, False), (True, True)):
         with hm.Trainer(model, plan, cluster, **options, profile=measured, rebalance=asked) as trainer:
-            assert (trainer.rebalancer is not None) == watched and trainer.moves == ()
+            assert (trainer.controller is not None) == watched and trainer.moves == ()
             trainer.replan(hm.Plan.single(model, 0, cluster, BATCH))
-            assert (trainer.rebalancer is not None) == watched
+            assert (trainer.controller is not None) == watched
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Training that tries plans as it goes: every measured step is a training step."""

@@ -16,6 +16,7 @@ from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
 from hetero_mtf.runtime.container import Container
 from hetero_mtf.runtime.emulation import Emulation
 from hetero_mtf.runtime.faults import explain, is_lost_connection
+from hetero_mtf.runtime.freeing import free_containers
 from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
 from hetero_mtf.runtime.in_process import InProcess
 from hetero_mtf.runtime.limits.cores import read_shares
@@ -47,7 +48,6 @@ class Cluster:
         self._backend = backend
         self._sessions: OpenSessions | None = None
         self._containers: set[str] = set()
-        self._unreleased: list[str] = []
         self._lock = threading.RLock()  # for calibration, which works in several threads; a collected session closes in any of them
         self._closed = False
 
@@ -335,7 +335,7 @@ class Cluster:
             config.device_filters[:] = filters
         with self._lock:
             self._sessions = self._sessions or OpenSessions()
-        session = WatchedSession(target, graph, config, self._backend.fault, self._session_closed)
+        session = WatchedSession(target, graph, config, self._backend.fault)
         self._sessions.add(session)
         return session
 
@@ -348,38 +348,22 @@ class Cluster:
 
     def _release(self, name: str) -> None:
         if self.target and not self._closed:
-            with self._lock:
-                self._unreleased.append(name)
-            self._reset()
-
-    def _session_closed(self) -> None:
-        if self._unreleased and not self._closed:
-            self._reset()
+            self._free_containers([name])
 
     def _free(self) -> bool:
         """Free the containers that are left when the sessions are closed, and return whether nothing is left on the workers."""
-        if isinstance(self._backend, Remote) and self._backend.fault() is None:
-            with self._lock:
-                self._unreleased += self._containers
-            self._reset()
+        if isinstance(self._backend, Remote) and self._containers and self._backend.fault() is None:
+            self._free_containers([*self._containers])
         return not self._containers and self._backend.fault() is None
 
-    def _reset(self) -> None:
-        """Free released containers. A master closes its own sessions on a reset, so it is done through one that has none, now or later."""
-        if self._backend.reset_target == self.target and self._sessions is not None and self._sessions.open():
-            return
-        import tensorflow as tf
+    def _free_containers(self, names: Sequence[str]) -> None:
+        """Free containers; those that a worker keeps stay noted."""
+        from hetero_mtf.runtime.session import WatchedCalls
 
-        from hetero_mtf.runtime.session import WatchedCalls, session_config
-
-        with self._lock:
-            names, self._unreleased = self._unreleased, []
-        if not names:  # another thread has reset them; without names TensorFlow would reset its default container
-            return
         watch = WatchedCalls(self._backend.fault)
-        with contextlib.suppress(WorkerError, tf.errors.OpError):
-            watch(lambda: tf.compat.v1.Session.reset(self._backend.reset_target, names, session_config(cluster=True)))
-            self._containers.difference_update(names)
+        with contextlib.suppress(WorkerError):
+            if watch(lambda: free_containers(self._backend.hosts, names)):
+                self._containers.difference_update(names)
         watch.close()
 
 

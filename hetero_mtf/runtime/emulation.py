@@ -109,12 +109,6 @@ class Emulation:
         return f"grpc://{self.hosts[self._shares.index(max(self._shares))]}"
 
     @property
-    def reset_target(self) -> str:
-        """A server whose master has no sessions, as resetting through a master closes its sessions; `target` where there is one server."""
-        others = [host for host in self.hosts if f"grpc://{host}" != self.target]
-        return f"grpc://{others[0]}" if others else self.target
-
-    @property
     def open_ports(self) -> tuple[int, ...]:
         """The workers' ports that other users and hosts can reach; () where rules close them, or the workers have ended."""
         with self._lock:

@@ -11,7 +11,6 @@ class InProcess:
 
     hosts: tuple[str, ...] = ()
     target = ""
-    reset_target = ""
 
     def __init__(self, record: ClusterRecord) -> None:
         self.record = record

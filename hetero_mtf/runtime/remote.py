@@ -61,11 +61,6 @@ class Remote:
         """The server that sessions talk to: the first."""
         return f"grpc://{self.hosts[0]}"
 
-    @property
-    def reset_target(self) -> str:
-        """A server whose master has no sessions of ours, as resetting through a master closes its sessions; `target` where there is one."""
-        return f"grpc://{self.hosts[-1]}"
-
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
         """Return which server no longer answers, or None.
 
@@ -139,7 +134,7 @@ def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerE
     config = session_config(cluster=True)
     config.operation_timeout_in_ms = int(REACH_LIMIT_S * 1000)
     graph, texts = _probe(len(hosts))
-    session = WatchedSession(target, graph, config, fault, lambda: None)
+    session = WatchedSession(target, graph, config, fault)
     try:
         listed = session.list_devices()
         read = [tuple(text.decode(errors="replace") for text in pair) for pair in session.run(texts)]

@@ -139,7 +139,6 @@ class WatchedSession(tf.compat.v1.Session):
     ----------
     target, graph, config : as in `tf.compat.v1.Session`.
     fault : returns what is wrong with the cluster, or None.
-    closed : called once when the session is closed.
     """
 
     def __init__(
@@ -148,10 +147,8 @@ class WatchedSession(tf.compat.v1.Session):
         graph: tf.Graph,
         config: tf.compat.v1.ConfigProto,
         fault: Callable[[], WorkerError | None],
-        closed: Callable[[], None],
     ) -> None:
         self._watch = WatchedCalls(fault)
-        self._on_close = closed
         self._open = True
         self._callables: list[Any] = []  # each calls the server when it is collected, which never returns where the server hangs
         super().__init__(target, graph=graph, config=config)
@@ -183,7 +180,6 @@ class WatchedSession(tf.compat.v1.Session):
         self._closed = True  # TensorFlow's own mark: a session that was dropped makes no more calls to its server
         self._callables.clear()
         self._watch.close()
-        self._on_close()
 
 
 class OpenSessions:

@@ -1,5 +1,6 @@
 """Cluster: its ways of opening, sessions, containers, and what it says when something is wrong."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -63,6 +64,21 @@ def _counter(cluster, container):
     return graph, start, step
 
 
+@contextlib.contextmanager
+def _senders(cluster):
+    """Yield what runs sessions with the master of each worker, as batches are sent by."""
+    import tensorflow as tf
+
+    with contextlib.ExitStack() as stack:
+        sessions = []
+        for task in range(len(cluster.devices)):
+            graph = tf.Graph()
+            with graph.as_default(), tf.device(f"/job:worker/task:{task}/device:CPU:0"):
+                total = tf.add(tf.constant(1.0), tf.constant(2.0))
+            sessions.append((stack.enter_context(cluster.worker_session(graph, task)), total))
+        yield lambda: [session.run(total) for session, total in sessions]
+
+
 def test_trainers_on_one_cluster_do_not_see_each_other(pair):
     with pair.container() as one, pair.container() as two:
         (graph_1, start_1, step_1), (graph_2, start_2, step_2) = _counter(pair, one), _counter(pair, two)
@@ -78,10 +94,12 @@ def test_releasing_a_container_forgets_its_variables_everywhere_and_leaves_other
 
     released, kept = pair.container(), pair.container()
     (graph_1, start_1, step_1), (graph_2, start_2, step_2) = _counter(pair, released), _counter(pair, kept)
-    with pair.session(graph_1) as session_1, pair.session(graph_2) as session_2:
+    with pair.session(graph_1) as session_1, pair.session(graph_2) as session_2, _senders(pair) as sent:
         session_1.run(start_1), session_2.run(start_2)
+        assert sent() == [3.0, 3.0]
         released.release()
         released.release()
+        assert sent() == [3.0, 3.0]
         for step in step_1:
             with pytest.raises((tf.errors.FailedPreconditionError, tf.errors.NotFoundError)):
                 session_1.run(step)
@@ -90,7 +108,7 @@ def test_releasing_a_container_forgets_its_variables_everywhere_and_leaves_other
 
 
 @pytest.mark.slow
-def test_a_lone_device_frees_released_containers_when_its_last_session_closes():
+def test_a_lone_device_frees_released_containers_beside_other_sessions():
     import tensorflow as tf
 
     with hm.Cluster.emulate([0.5]) as cluster:
@@ -101,9 +119,10 @@ def test_a_lone_device_frees_released_containers_when_its_last_session_closes():
         session_1.close()
         released.release()
         assert session_2.run(step_2) == [1.0]
-        session_2.close()
         with cluster.session(graph_1) as again, pytest.raises((tf.errors.FailedPreconditionError, tf.errors.NotFoundError)):
             again.run(step_1)
+        assert session_2.run(step_2) == [2.0]
+        session_2.close()
         kept.release()
 
 

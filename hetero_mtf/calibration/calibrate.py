@@ -24,6 +24,7 @@ from hetero_mtf.calibration.links import between, measure_link, pair_kind
 from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
 from hetero_mtf.calibration.rough import rough_profile
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
+from hetero_mtf.calibration.turns import Turns
 from hetero_mtf.devices.records import Link
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
@@ -91,17 +92,35 @@ def calibrate(
     batch norm over samples in its form for a split batch, on the device alone. Equal CPUs share links where time is short.
     """
     _check(batch_size, budget_s, verbose)
-    check_live(cluster)
-    graph = layer_graph(model)
-    rule, spec = _read_optimizer(optimizer, graph)
-    target = MeasurementTarget(cluster.record, graph, batch_size, spec, versions())
-    bench = _bench(cluster, target, rule, budget_s, earlier)
+    bench = _bench(cluster, model, batch_size, optimizer, budget_s, earlier, Turns())
     with (progress or functools.partial(progress_bar, verbose=verbose))("calibrating", bench.steps) as advance:
-        curves, unchanged = bench.measure_devices(advance)
-        curves += bench.measure_alone(curves, advance)
-        links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
-    _warn_of_spread(target, curves)
-    return _profile(target, curves, links, overhead, kept_corrections(earlier, target, unchanged))
+        profile = _measured(bench, advance)
+    _warn_of_spread(bench.target, profile.curves)
+    return profile
+
+
+def calibrate_in_turns(turns: Turns, cluster: Any, model: Any, batch_size: int, optimizer: Any = None) -> Profile:
+    """Return the measured profile of a cluster for a network, as `calibrate` does, where measurements are taken in turns with steps.
+
+    Parameters
+    ----------
+    turns : when measurements may be taken.
+    cluster, model, batch_size, optimizer : as for `calibrate`.
+
+    Raises
+    ------
+    HeteroError
+        As `calibrate`.
+    """
+    _check(batch_size, None, 0)
+    return _measured(_bench(cluster, model, batch_size, optimizer, None, None, turns), lambda title: None)
+
+
+def _measured(bench: _LayerBench, advance: Advance) -> Profile:
+    curves, unchanged = bench.measure_devices(advance)
+    curves += bench.measure_alone(curves, advance)
+    links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
+    return _profile(bench.target, curves, links, overhead, kept_corrections(bench.earlier, bench.target, unchanged))
 
 
 def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:
@@ -205,7 +224,7 @@ class _LayerBench:
             kept = kept_link(self.earlier, self.cluster.record, first, second) if {first, second} <= unchanged else None
             pair = pair_kind(devices, first, second) if self.effort.shares_links else (first, second)
             if kept is None and pair not in measured:
-                with _explained(self.cluster):
+                with _explained(self.cluster), self.context.turns.take():
                     measured[pair] = measure_link(self.cluster, first, second, windows)
             links += kept or between(measured[pair], first, second)
             advance(f"link {devices[first].name} to {devices[second].name}")
@@ -217,7 +236,7 @@ class _LayerBench:
         if old is not None and old.launch_s > 0 and set(devices) <= unchanged and len(devices) == len(distinct(old.cluster.devices)):
             overhead = LaunchOverhead(old.launch_s, old.feed_s_per_byte)
         else:
-            with _explained(self.cluster):
+            with _explained(self.cluster), self.context.turns.take():
                 overhead = measure_launch_overhead(self.cluster, devices, self.effort.windows.full)
         advance(f"launch overhead on {self.cluster.devices[devices[0]].name}")
         return overhead
@@ -252,14 +271,19 @@ class _LayerBench:
         return True
 
 
-def _bench(cluster: Any, target: MeasurementTarget, rule: UpdateRule, budget_s: float | None, earlier: Profile | None) -> _LayerBench:
-    """Return the calibration of a target within a budget."""
-    graph, devices = target.graph, distinct(cluster.devices)
+def _bench(
+    cluster: Any, model: Any, batch_size: int, optimizer: Any, budget_s: float | None, earlier: Profile | None, turns: Turns
+) -> _LayerBench:
+    """Return a calibration within a budget."""
+    check_live(cluster)
+    graph, devices = layer_graph(model), distinct(cluster.devices)
+    rule, spec = _read_optimizer(optimizer, graph)
+    target = MeasurementTarget(cluster.record, graph, batch_size, spec, versions())
     sequential_devices = max(len(indices) for indices in by_process(cluster.devices, devices))
     pairs, together = list(itertools.combinations(devices, 2)), accompanied(cluster.devices, devices)
     kinds = {pair_kind(cluster.devices, *pair) for pair in pairs}
     effort = effort_within(graph, target.batch, budget_s, DeviceCounts(sequential_devices, len(pairs), len(together), len(kinds)))
-    context = MeasurementContext(cluster, graph, target.batch, rule, effort.windows)
+    context = MeasurementContext(cluster, graph, target.batch, rule, effort.windows, turns)
     return _LayerBench(cluster, target, context, effort, earlier, devices, together, pairs)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from hetero_mtf.calibration.adaptive import Sampled, next_sample
 from hetero_mtf.calibration.calibration_budget import Effort, EffortWindows
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of
 from hetero_mtf.calibration.probe import Probe, build_probe
+from hetero_mtf.calibration.turns import Turns
 from hetero_mtf.calibration.windows import Measurement, Windows, together
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.profile.curve import PASSES, Curve
@@ -38,6 +38,7 @@ class MeasurementContext:
     batch : samples of the whole batch.
     rule : the update of the optimizer.
     windows : how long each kind of measurement takes.
+    turns : when measurements may be taken.
     """
 
     cluster: Any
@@ -45,6 +46,7 @@ class MeasurementContext:
     batch: int
     rule: UpdateRule
     windows: EffortWindows
+    turns: Turns = Turns()
 
 
 def both_passes(passes: Mapping[str, Measurement]) -> Measurement:
@@ -91,7 +93,7 @@ class Sampler:
         passes = self._full.get(layer)
         return self._served[layer] * both_passes(passes).seconds if passes else 0.0
 
-    def refine(self, effort: Effort, start_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def refine(self, effort: Effort, start_s: float, clock: Callable[[], float]) -> None:
         """Measure further points where most seconds are expected to be wrong, as long as the effort allows it.
 
         Parameters
@@ -134,6 +136,10 @@ class Sampler:
         return sampled
 
     def _measured(self, point: Point) -> Passes:
+        with self._context.turns.take():
+            return self._timed(point)
+
+    def _timed(self, point: Point) -> Passes:
         context, cluster = self._context, self._context.cluster
         self._number += 1
         graph = tf.Graph()
@@ -165,7 +171,8 @@ def sample(
     """
     name = context.cluster.devices[device].name
     container = context.cluster.container("calibration")
-    start_s = time.monotonic()
+    clock = context.turns.clock
+    start_s = clock()
     upper, lower = _upper_and_lower(wanted)
     try:
         sampler = Sampler(context, device, container.name)
@@ -173,10 +180,10 @@ def sample(
             sampler.take(point)
             advance(f"{point.probe.name} on {name}")
         for point in sorted(lower, key=lambda point: -sampler.taken_s(point.layer)):
-            if time.monotonic() - start_s <= OVERTIME * effort.limit_s:
+            if clock() - start_s <= OVERTIME * effort.limit_s:
                 sampler.take(point)
             advance(f"{point.probe.name} on {name}")
-        sampler.refine(effort, start_s)
+        sampler.refine(effort, start_s, clock)
         for _ in range(effort.refinements):
             advance(f"curves on {name}")
         return sampler.curves()

@@ -23,6 +23,7 @@ from hetero_mtf.program.engine import Engine
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.stale.engine import engine_of
+from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.controller import Controller
 from hetero_mtf.training.control.measure_option import FIRST
 from hetero_mtf.training.control.move import Move
@@ -177,7 +178,12 @@ class PlannedOnUse:
             self.controller = Replay(choice.repeats)
         elif choice.explored is not None and choice.profile is not None:
             self.controller = Controller(
-                choice.profile, choice.plan, is_rough=choice.is_rough, watches=self._rebalance is not False, ended=choice.explored
+                choice.profile,
+                choice.plan,
+                is_rough=choice.is_rough,
+                watches=self._rebalance is not False,
+                calibration=None if choice.calibrate is None else CalibrationBetween(choice.calibrate),
+                ended=choice.explored,
             )
 
     def _begin(self, plan: Plan, profile: Profile | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import hashlib
 import inspect
 import json
@@ -17,13 +18,14 @@ from typing import Any, TypeVar
 
 import keras
 
-from hetero_mtf.calibration.calibrate import calibrate, rough_calibration, versions
+from hetero_mtf.calibration.calibrate import calibrate, calibrate_in_turns, rough_calibration, versions
+from hetero_mtf.calibration.turns import Turns
 from hetero_mtf.devices import environment
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
-from hetero_mtf.planning.exploration.records import ROUGH_ERROR
+from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Learnt
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
@@ -38,7 +40,7 @@ from hetero_mtf.units import seconds_text
 CACHE = "HETERO_MTF_CACHE"
 """Environment variable of the folder in which profiles and plans are kept."""
 _WITHOUT_COST = frozenset({"learning_rate", "name"})
-Explored = Callable[[Plan, Profile, bool], None]
+Explored = Callable[[Learnt], None]
 _Document = TypeVar("_Document", Profile, Plan)
 
 
@@ -71,8 +73,8 @@ class Choice:
     refinement : by which it was chosen; None where there is nothing to choose from, or it was chosen before.
     profile : the refined profile; None where there is nothing to choose from.
     is_rough : whether the profile is made of operation counts.
-    explored : called when training steps have tried other plans, with the best one, the profile as corrected and whether no other plan
-        promised to be faster; None where they try none.
+    calibrate : measures a profile in turns with steps; None where none is wanted.
+    explored : called with what was learnt when training steps have tried other plans; None where they try none.
     repeats : the plans of an earlier training, which are gone through again; None elsewhere.
     """
 
@@ -80,6 +82,7 @@ class Choice:
     refinement: Refinement | None = None
     profile: Profile | None = None
     is_rough: bool = False
+    calibrate: Callable[[Turns], Profile] | None = None
     explored: Explored | None = None
     repeats: PlanHistory | None = None
 
@@ -118,7 +121,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
         return Choice(Plan.single(task.graph, 0, task.cluster, task.batch_size))
     folder = cache_folder()
     name = _name(task)
-    profile_file, plan_file = folder / f"{name}.profile.json", folder / f"{name}.plan.json"
+    profile_file, plan_file = _files(folder, name, is_rough=False)
     earlier = _kept_profile(profile_file, task, verbose)
     if earlier is not None and not outdated(earlier, datetime.datetime.now(datetime.timezone.utc), versions()):
         plan = _kept_plan(plan_file, task, verbose)
@@ -129,7 +132,7 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
         if measure == NEVER:
             return Choice(make_plan(profile), profile=profile)
         if measure == STEPS:
-            return Choice(make_plan(profile), profile=profile, explored=_keeping(None, plan_file))
+            return Choice(make_plan(profile), profile=profile, explored=functools.partial(_keep_learnt, folder, name))
     elif measure == NEVER:
         raise PlanError("there is no plan for this network, and none is measured", "give plan=..., or leave measure out")
     elif measure == STEPS:
@@ -160,7 +163,7 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
 
     The profile that steps have corrected is kept apart from calibrated ones, and the plan once no other one promised to be faster.
     """
-    profile_file, plan_file = folder / f"{name}.steps-profile.json", folder / f"{name}.steps-plan.json"
+    profile_file, plan_file = _files(folder, name, is_rough=True)
     profile = _kept_profile(profile_file, task, verbose)
     if profile is None or outdated(profile, datetime.datetime.now(datetime.timezone.utc), versions()):
         profile = rough_calibration(task.cluster, task.graph, task.batch_size, task.settings["optimizer"])
@@ -174,19 +177,23 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
     else:
         plan = _clear_plan(profile)
         say(f"training goes on trying plans, first {_text(plan)}; profile of {profile.measured_at[:10]} kept in {folder}", verbose)
-    return Choice(plan, profile=profile, is_rough=True, explored=_keeping(profile_file, plan_file))
+    optimizer = task.settings["optimizer"]
+    in_turns = functools.partial(
+        calibrate_in_turns, cluster=task.cluster, model=task.graph, batch_size=task.batch_size, optimizer=optimizer
+    )
+    return Choice(plan, profile=profile, is_rough=True, calibrate=in_turns, explored=functools.partial(_keep_learnt, folder, name))
 
 
-def _keeping(profile_file: pathlib.Path | None, plan_file: pathlib.Path) -> Explored:
-    """Return what keeps a profile as steps have corrected it, and its plan once no other one promised to be faster."""
+def _files(folder: pathlib.Path, name: str, is_rough: bool) -> tuple[pathlib.Path, pathlib.Path]:
+    """Return the files of a profile and a plan: those that training steps have made are kept apart from measured ones."""
+    kind = "steps-" if is_rough else ""
+    return folder / f"{name}.{kind}profile.json", folder / f"{name}.{kind}plan.json"
 
-    def explored(best: Plan, corrected: Profile, is_final: bool) -> None:
-        if profile_file is not None:
-            _keep({profile_file: corrected})
-        if is_final:
-            _keep({plan_file: best})
 
-    return explored
+def _keep_learnt(folder: pathlib.Path, name: str, learnt: Learnt) -> None:
+    """Keep a profile as steps have corrected it, and its plan once no other one promised to be faster."""
+    profile_file, plan_file = _files(folder, name, learnt.is_rough)
+    _keep({profile_file: learnt.profile, **({plan_file: learnt.plan} if learnt.is_final else {})})
 
 
 def _clear_plan(profile: Profile) -> Plan:

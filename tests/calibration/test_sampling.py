@@ -14,6 +14,7 @@ from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.calibration_budget import Effort, EffortWindows
 from hetero_mtf.calibration.points import Point, extreme_points, points
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler
+from hetero_mtf.calibration.turns import Turns
 from hetero_mtf.calibration.windows import Measurement, Windows
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.keras_reading.layer_graph import layer_graph
@@ -109,9 +110,10 @@ def test_the_upper_ends_are_measured_however_long_they_take_then_the_heaviest_lo
     )
     monkeypatch.setattr(sampling, "Sampler", _Known)
     monkeypatch.setattr(_Known, "built", built, raising=False)
-    monkeypatch.setattr(sampling.time, "monotonic", lambda: 10.0 * next(ticking))
+    turns = Turns()
+    monkeypatch.setattr(turns, "clock", lambda: 10.0 * next(ticking))
     effort = Effort(wanted, WINDOWS, refine_s=0.0, limit_s=limit_s)
-    curves = sampling.sample(MeasurementContext(cluster, graph, BATCH, rule, WINDOWS), 1, effort, wanted, advanced.append)
+    curves = sampling.sample(MeasurementContext(cluster, graph, BATCH, rule, WINDOWS, turns), 1, effort, wanted, advanced.append)
     assert len(advanced) == len(wanted)
     assert {(c.layer, c.dimension) for c in curves} == {(point.layer, point.dimension) for point in wanted}
     parts = [

@@ -81,6 +81,11 @@ class Candidates:
     def _measured_part(self, trial: Trial) -> float:
         return trial.median_s / self.prediction(trial.plan).step_s
 
+    @property
+    def is_rough(self) -> bool:
+        """Whether the profile is made of operation counts and traces."""
+        return self._is_rough
+
     def floor(self, plan: Plan) -> float:
         """Return the part of a plan's step that no other plan is expected to be below: all devices work all the time and none waits.
 

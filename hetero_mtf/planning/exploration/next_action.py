@@ -14,18 +14,17 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from hetero_mtf.planning.exploration.records import (
+from hetero_mtf.planning.exploration.actions import (
     Action,
     BuildPlan,
-    Candidate,
-    Knowledge,
+    MeasureCurves,
     MoveTo,
     Solve,
     TakeStep,
     TraceStep,
     Watch,
-    size_of,
 )
+from hetero_mtf.planning.exploration.records import Candidate, Knowledge, size_of
 from hetero_mtf.planning.plan.plan import Plan
 
 FIRST_STEPS = 2  # that count, before a plan is compared
@@ -36,7 +35,8 @@ TRIAL_STEPS = 4  # under a plan that turns out slower: the first, those that set
 MARGIN = 1.5  # times the cost of a trial, that its expected gain has to exceed
 IN_BACKGROUND = 0.5  # part of a build's seconds by which steps take longer meanwhile, before any was measured
 SPENT_PART, SPENT_S = 0.05, 3.0  # of the training, and seconds, that trying plans may cost where nothing comes of it
-LEAST_GAIN = 0.02  # part of a step, below which a gain is not looked for
+LEAST_GAIN = 0.02  # part of a step, below which a gain is not looked for; what a calibration is expected to gain
+CALIBRATED_S = 1.0  # that curves are measured for at a time
 
 _NORMAL = NormalDist()
 
@@ -122,6 +122,19 @@ def _affords(known: Knowledge, cost_s: float) -> bool:
     return known.spent_s + cost_s <= SPENT_PART * total_s + SPENT_S
 
 
+def _calibration_pays(known: Knowledge) -> bool:
+    """Return whether curves are measured, once no plan promises to be faster by operation counts and traces.
+
+    Of a known length all of it has to pay; of an unknown one each turn, as part of what trying plans may cost.
+    """
+    if known.calibration_s is None:
+        return False
+    if known.left is None:
+        return _affords(known, CALIBRATED_S)
+    gain_s = LEAST_GAIN * known.trials[known.best].median_s * known.horizon
+    return gain_s > MARGIN * known.calibration_s and _affords(known, known.calibration_s)
+
+
 def _next_trial(known: Knowledge) -> Action:
     """Return the trial that is expected to gain most, if it pays."""
     best_s = known.trials[known.best].median_s
@@ -140,6 +153,8 @@ def _next_trial(known: Knowledge) -> Action:
 
 def _at_rest(known: Knowledge, could_pay: bool) -> Action:
     """Return that nothing more is tried: until the training is, or was, longer, where another plan could pay then."""
+    if not could_pay and _calibration_pays(known):
+        return MeasureCurves()
     if not could_pay:
         return Watch("no other plan promises to be faster", is_final=True)
     reason = "what is left is too short for another plan" if known.left is not None else "too little was trained yet to try another plan"

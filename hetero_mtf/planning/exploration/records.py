@@ -1,18 +1,18 @@
-"""What a training under exploration knows, what it does next, and what came of it, as records."""
+"""What a training under exploration knows."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 from typing import NamedTuple
 
+from hetero_mtf.planning.exploration.actions import Watch
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 from hetero_mtf.planning.watching.evidence import DeviceChange
 
 ROUGH_ERROR = 0.25  # of ln(step), of a rough profile before a plan on several devices was tried
-MOST_STEPS = 50  # of a trial whose seconds are kept, the latest
 SETTLING = 1  # steps after a move that do not count
 
 
@@ -73,20 +73,6 @@ class Candidate(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Watch:
-    """Try nothing more; watch the steps for changes of devices.
-
-    Parameters
-    ----------
-    reason : why, as text.
-    is_final : whether no other plan promises to be faster, whatever the length of the training; else a longer one would try more.
-    """
-
-    reason: str
-    is_final: bool
-
-
-@dataclasses.dataclass(frozen=True)
 class Knowledge:
     """What a training knows about its plans, and where it stands.
 
@@ -113,6 +99,7 @@ class Knowledge:
     rest : why nothing more is tried until a device changes; None while plans may be.
     changes : the devices that have changed, as which plans are tried again.
     changed_at : steps taken when devices last changed; None where they never did.
+    calibration_s : seconds that calibrating is expected to take yet; None where the profile is not rough, or cannot be measured.
     lasted : steps that the devices were as before their last change, since the one before; None where there was none.
     """
 
@@ -138,6 +125,7 @@ class Knowledge:
     changes: tuple[DeviceChange, ...] = ()
     changed_at: int | None = None
     lasted: int | None = None
+    calibration_s: float | None = None
 
     @property
     def trial(self) -> Trial:
@@ -167,129 +155,6 @@ class Knowledge:
 
 
 @dataclasses.dataclass(frozen=True)
-class TakeStep:
-    """Take a training step under the plan in force."""
-
-
-@dataclasses.dataclass(frozen=True)
-class TraceStep:
-    """Take a training step under the plan in force, and trace it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Solve:
-    """Correct the profile by the trials so far, and solve for candidates, in the background."""
-
-
-@dataclasses.dataclass(frozen=True)
-class BuildPlan:
-    """Build a plan in the background.
-
-    Parameters
-    ----------
-    plan : the plan.
-    """
-
-    plan: Plan
-
-
-@dataclasses.dataclass(frozen=True)
-class MoveTo:
-    """Go on under another plan that is built.
-
-    Parameters
-    ----------
-    plan : the plan.
-    """
-
-    plan: Plan
-
-
-Action = TakeStep | TraceStep | Solve | BuildPlan | MoveTo | Watch
-
-
-def rested(known: Knowledge, rest: Watch) -> Knowledge:
-    """Return what is known once nothing more is tried.
-
-    Parameters
-    ----------
-    rest : why.
-    """
-    return dataclasses.replace(known, rest=rest, building=None, built=None, solving=False)
-
-
-def changed(known: Knowledge, trial: Trial, floor: float, changes: tuple[DeviceChange, ...]) -> Knowledge:
-    """Return what is known after devices have changed: seconds of earlier trials hold no longer.
-
-    Parameters
-    ----------
-    trial : the plan in force, with its steps and traces since.
-    floor : as of `Knowledge`.
-    changes : the devices.
-    """
-    lasted = None if known.changed_at is None else known.taken - known.changed_at
-    return dataclasses.replace(
-        _with_only(known, trial, floor), settling=0, rest=None, changes=changes, changed_at=known.taken, lasted=lasted
-    )
-
-
-def replaced(known: Knowledge, trial: Trial, floor: float) -> Knowledge:
-    """Return what is known after another plan was put in force from without.
-
-    Parameters
-    ----------
-    trial : that plan, without steps.
-    floor : as of `Knowledge`.
-    """
-    return _with_only(known, trial, floor)
-
-
-def settled_again(known: Knowledge) -> Knowledge:
-    """Return what is known after the engine was replaced by another one of the same plan, whose first step builds its graph."""
-    return dataclasses.replace(known, settling=SETTLING + 1)
-
-
-def watched(known: Knowledge, seconds: float) -> Knowledge:
-    """Return what is known after a traced step that was for watching devices.
-
-    Parameters
-    ----------
-    seconds : what it took, the reading of its trace included.
-    """
-    return _counted(known, seconds, 0.0)
-
-
-def stepped(known: Knowledge, seconds: float, overlapped: bool) -> Knowledge:
-    """Return what is known after a step.
-
-    Parameters
-    ----------
-    seconds : what it took.
-    overlapped : whether something ran in the background meanwhile.
-    """
-    longer_s = _longer_s(known, seconds)
-    is_best, trial = known.present == known.best, known.trial
-    known = _counted(known, seconds, longer_s if overlapped or known.settling or not is_best else 0.0)
-    if known.settling:
-        return dataclasses.replace(known, settling=known.settling - 1)
-    if overlapped:
-        return dataclasses.replace(known, delay_s=known.delay_s + longer_s)
-    return _with_trial(known, dataclasses.replace(trial, step_s=(*trial.step_s, seconds)[-MOST_STEPS:]))
-
-
-def traced(known: Knowledge, trace: TracedStep, seconds: float) -> Knowledge:
-    """Return what is known after a traced step.
-
-    Parameters
-    ----------
-    trace : its trace.
-    seconds : what it took, the reading of its trace included.
-    """
-    known = _counted(known, seconds, _longer_s(known, seconds))
-    return _with_trial(known, dataclasses.replace(known.trial, traces=(*known.trial.traces, trace)))
-
-
-@dataclasses.dataclass(frozen=True)
 class Solution:
     """What solving for candidates gave.
 
@@ -305,69 +170,18 @@ class Solution:
     trials: int
 
 
-def solved(known: Knowledge, solution: Solution, seconds: float) -> Knowledge:
-    """Return what is known after candidates were solved for.
+class Learnt(NamedTuple):
+    """What a training has learnt of its plans.
 
     Parameters
     ----------
-    solution : what it gave.
-    seconds : what it took.
+    plan : the plan that it stays with.
+    profile : the profile as corrected.
+    is_final : whether no other plan promised to be faster, whatever the length of the training.
+    is_rough : whether the profile is made of operation counts and traces.
     """
-    fields = {"candidates": solution.candidates, "error": solution.error, "floor": solution.floor, "solved_trials": solution.trials}
-    return dataclasses.replace(known, **fields, solve_s=seconds, solving=False)  # type: ignore[arg-type]
 
-
-def was_built(known: Knowledge, seconds: float) -> Knowledge:
-    """Return what is known after the plan that was being built is.
-
-    Parameters
-    ----------
-    seconds : what building took.
-    """
-    assert known.building is not None
-    return dataclasses.replace(known, built=known.building, building=None, builds=(*known.builds, Build(size_of(known.building), seconds)))
-
-
-def refused(known: Knowledge) -> Knowledge:
-    """Return what is known after the plan that was being built could not be."""
-    assert known.building is not None
-    return dataclasses.replace(known, building=None, refused=known.refused | {known.building.built_from})
-
-
-def moved(known: Knowledge, candidate: Candidate, seconds: float) -> Knowledge:
-    """Return what is known after a move.
-
-    Parameters
-    ----------
-    candidate : the plan in force from now on, with its prediction.
-    seconds : what the move took.
-    """
-    plan = candidate.plan
-    tried = {trial.plan.built_from: at for at, trial in enumerate(known.trials)}
-    known = dataclasses.replace(known, settling=SETTLING, built=None, spent_s=known.spent_s + seconds)
-    if plan.built_from in tried:
-        return dataclasses.replace(known, present=tried[plan.built_from])
-    return dataclasses.replace(known, trials=(*known.trials, Trial(plan, candidate.predicted_s)), present=len(known.trials))
-
-
-def _longer_s(known: Knowledge, seconds: float) -> float:
-    """Return how much longer a step was than those of the best plan; 0 before any counts."""
-    best_s = known.trials[known.best].median_s
-    return max(0.0, seconds - best_s) if math.isfinite(best_s) else 0.0
-
-
-def _counted(known: Knowledge, seconds: float, spent_s: float) -> Knowledge:
-    left = None if known.left is None else max(0, known.left - 1)
-    elapsed_s, spent_s = known.elapsed_s + seconds, known.spent_s + spent_s
-    return dataclasses.replace(known, taken=known.taken + 1, left=left, elapsed_s=elapsed_s, spent_s=spent_s)
-
-
-def _with_only(known: Knowledge, trial: Trial, floor: float) -> Knowledge:
-    """Return what is known where nothing is but how one plan runs, and what building and steps cost."""
-    fresh = {"candidates": None, "solved_trials": 0, "built": None, "building": None, "solving": False}
-    return dataclasses.replace(known, trials=(trial,), floor=floor, present=0, settling=SETTLING + 1, **fresh)  # type: ignore[arg-type]
-
-
-def _with_trial(known: Knowledge, trial: Trial) -> Knowledge:
-    trials = (*known.trials[: known.present], trial, *known.trials[known.present + 1 :])
-    return dataclasses.replace(known, trials=trials)
+    plan: Plan
+    profile: Profile
+    is_final: bool
+    is_rough: bool

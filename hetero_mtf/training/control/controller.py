@@ -14,29 +14,23 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hetero_mtf.calibration.calibration_budget import DEFAULT_S
 from hetero_mtf.errors import WorkerError
 from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
+from hetero_mtf.planning.exploration.actions import BuildPlan, MeasureCurves, MoveTo, Solve, TraceStep, Watch
 from hetero_mtf.planning.exploration.alike_draws import draws_alike
 from hetero_mtf.planning.exploration.candidates import Candidates
-from hetero_mtf.planning.exploration.next_action import STEPS, next_action
-from hetero_mtf.planning.exploration.records import (
-    Build,
-    BuildPlan,
-    Candidate,
-    Knowledge,
-    MoveTo,
-    Solution,
-    Solve,
-    TraceStep,
-    Trial,
-    Watch,
+from hetero_mtf.planning.exploration.next_action import CALIBRATED_S, STEPS, next_action
+from hetero_mtf.planning.exploration.records import Build, Candidate, Knowledge, Learnt, Solution, Trial, size_of
+from hetero_mtf.planning.exploration.transitions import (
+    calibrated,
     changed,
+    measured,
     moved,
     refused,
     replaced,
     rested,
     settled_again,
-    size_of,
     solved,
     stepped,
     traced,
@@ -50,6 +44,7 @@ from hetero_mtf.planning.watching.evidence import ChangeAt, change_text
 from hetero_mtf.program.engine import Engine, Finished
 from hetero_mtf.training.control.background import Background
 from hetero_mtf.training.control.beside_engines import BesideEngines
+from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.move import Move
 from hetero_mtf.training.control.rebalance_request import can_rebalance
 from hetero_mtf.training.control.step_call import StepCall
@@ -70,7 +65,8 @@ class Controller:
     explores : whether other plans are tried; else only where a device has changed.
     is_rough : whether the profile is made of operation counts.
     watches : whether devices that change are looked for.
-    ended : called with the best plan, the profile as corrected and whether no other plan promised to be faster, when nothing more is tried.
+    calibration : measures a profile in turns with steps, where that pays; None where nothing does.
+    ended : called with what was learnt, when nothing more is tried.
     clock : gives seconds.
     background : does the work that goes on beside steps; None for a thread.
 
@@ -92,7 +88,8 @@ class Controller:
         explores: bool = True,
         is_rough: bool = True,
         watches: bool = True,
-        ended: Callable[[Plan, Profile, bool], None] = lambda plan, profile, is_final: None,
+        calibration: CalibrationBetween | None = None,
+        ended: Callable[[Learnt], None] = lambda learnt: None,
         clock: Callable[[], float] = time.perf_counter,
         background: Background | None = None,
     ) -> None:
@@ -100,7 +97,11 @@ class Controller:
         self._alike = functools.partial(draws_alike, profile.graph, plan)
         self._candidates = Candidates(profile, self._alike, is_rough)
         first = Trial(plan, self._candidates.prediction(plan).step_s)
-        self.known = Knowledge((first,), self._candidates.floor(plan), rest=None if explores else MEASURED)
+        calibration_s = None if calibration is None else DEFAULT_S
+        self.known = Knowledge(
+            (first,), self._candidates.floor(plan), rest=None if explores else MEASURED, calibration_s=calibration_s
+        )
+        self._calibration = calibration
         self.devices = DeviceWatch(profile) if watches else None
         self.moves: list[Move] = []
         self.changes: list[ChangeAt] = []
@@ -170,6 +171,8 @@ class Controller:
                 self._beside.background.begin(functools.partial(self._candidates.solve, self.known.trials))
             elif isinstance(action, BuildPlan) or (isinstance(action, MoveTo) and action.plan not in self._beside):  # freed meanwhile
                 self._begin_build(trainer, action.plan, call)
+            elif isinstance(action, MeasureCurves):
+                self._measure()
             elif isinstance(action, MoveTo):
                 self._move(trainer, action.plan, call.step)
             else:
@@ -178,7 +181,10 @@ class Controller:
     def close(self) -> None:
         """End what runs in the background, and free what plans hold that are not in force."""
         self._beside.close()
-        self.known = dataclasses.replace(self.known, building=None, built=None, solving=False)
+        if self._calibration is not None:
+            self._calibration.close()
+            self._calibration = None
+        self.known = dataclasses.replace(self.known, calibration_s=None, building=None, built=None, solving=False)
 
     def _step(self, trainer: Any, call: StepCall, is_traced: bool) -> Sequence[Finished]:
         """Take a step under the plan in force, and note what it took."""
@@ -229,6 +235,23 @@ class Controller:
         trial = Trial(plan, self._candidates.prediction(plan).step_s, change.step_s, change.traces)
         self.known = changed(self.known, trial, self._candidates.floor(plan), change.devices)
         self._told = 0
+
+    def _measure(self) -> None:
+        """Measure curves for a while; with the last one they take the place of operation counts."""
+        assert self._calibration is not None
+        if self.known.calibration_s == DEFAULT_S:
+            self._say(f"training on {split_text(self.known.trial.plan)}; devices are measured between steps")
+        self.known = measured(self.known, self._calibration.measure(CALIBRATED_S))
+        if not self._calibration.has_ended:
+            return
+        profile, fault, self._calibration = self._calibration.profile, self._calibration.fault, None
+        if isinstance(fault, WorkerError):
+            raise fault
+        if profile is not None:
+            self._candidates = Candidates(profile, self._alike, is_rough=False)
+        else:
+            warnings.warn(f"devices could not be measured ({fault})", stacklevel=5)
+        self.known = calibrated(self.known, self._candidates.floor(self.known.trials[0].plan))
 
     def _rest(self, action: Watch) -> None:
         """Try nothing more, for now or until devices change: watch the steps from now on, where that is wanted."""
@@ -306,7 +329,8 @@ class Controller:
         plan, because = self.known.trial.plan, f", though {change_text(self.known.changes)}" if self.known.changes else ""
         self._say(f"stays with {split_text(plan)}{because}, as {action.reason}: {seconds_text(self.known.trial.median_s)} a step")
         if self.known.candidates and not self.known.changes:
-            self._ended(dataclasses.replace(plan, predicted=self._candidates.prediction(plan)), self.profile, action.is_final)
+            predicted = dataclasses.replace(plan, predicted=self._candidates.prediction(plan))
+            self._ended(Learnt(predicted, self.profile, action.is_final, self._candidates.is_rough))
 
     def _say(self, text: str) -> None:
         if self.speaks:

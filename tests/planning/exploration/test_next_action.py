@@ -10,26 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hetero_mtf.planning.exploration.actions import BuildPlan, MoveTo, Solve, TakeStep, TraceStep, Watch
 from hetero_mtf.planning.exploration.next_action import MARGIN, STEPS, TRACES, expected_gain_s, next_action, trial_cost_s
-from hetero_mtf.planning.exploration.records import (
-    Build,
-    BuildPlan,
-    Candidate,
-    Knowledge,
-    MoveTo,
-    Solution,
-    Solve,
-    TakeStep,
-    TraceStep,
-    Trial,
-    Watch,
-    moved,
-    refused,
-    solved,
-    stepped,
-    traced,
-    was_built,
-)
+from hetero_mtf.planning.exploration.records import Build, Candidate, Knowledge, Solution, Trial
+from hetero_mtf.planning.exploration.transitions import moved, refused, solved, stepped, traced, was_built
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 
 TRACE = TracedStep(1.0, ())

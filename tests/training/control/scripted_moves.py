@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from unittest import mock
 
-from hetero_mtf.planning.exploration.records import Action, BuildPlan, Knowledge, MoveTo, TakeStep
+from hetero_mtf.planning.exploration.actions import Action, BuildPlan, MoveTo, TakeStep
+from hetero_mtf.planning.exploration.records import Knowledge
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.control import controller
 from hetero_mtf.training.control.background import Background, Finished

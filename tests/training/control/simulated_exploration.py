@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hetero_mtf.planning.choose import plan as make_plan
-from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.exploration.records import Learnt
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.controller import Controller
 from tests.training.control.simulated_training import PROFILE, SimulatedEngine, SimulatedTraining
 
@@ -17,6 +20,7 @@ class SimulatedExploration(SimulatedTraining):
     rough, truth : the profile that the training begins with, and that of the devices.
     noise, steps, seed : as for `SimulatedTraining`.
     watches : whether steps are watched once no other plan promises to be faster.
+    calibrates : makes what measures curves between steps; None for nothing.
     """
 
     def __init__(
@@ -27,9 +31,12 @@ class SimulatedExploration(SimulatedTraining):
         steps: int | None = 1000,
         seed: int = 7,
         watches: bool = True,
+        calibrates: Callable[[SimulatedExploration], CalibrationBetween] | None = None,
     ) -> None:
         super().__init__(noise, steps, rough, truth, seed)
-        self.ended: list[tuple[Plan, Profile, bool]] = []
+        self.ended: list[Learnt] = []
         first = make_plan(rough, strategy="single")
         self._engine = SimulatedEngine(first, self)
-        self._begin(Controller(rough, first, watches=watches, ended=lambda *end: self.ended.append(end), **self._beside), steps)
+        self.calibration = None if calibrates is None else calibrates(self)
+        own = {"watches": watches, "calibration": self.calibration, "ended": self.ended.append}
+        self._begin(Controller(rough, first, **own, **self._beside), steps)  # type: ignore[arg-type]

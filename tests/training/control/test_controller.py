@@ -7,6 +7,7 @@ import pytest
 from hetero_mtf.errors import WorkerError
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.controller import Controller
 from tests.planning.refinement.simulated import slower
 from tests.training.control.simulated_exploration import SimulatedEngine, SimulatedExploration
@@ -28,7 +29,7 @@ def test_training_comes_to_the_best_plan_though_it_began_with_a_rough_profile(fa
     assert len(training.plan.used) == 1
     training.train(150)
     assert len(training.plan.used) == 2 and training.true_s <= 1.05 * best_s(1.0, 1.0)
-    best, profile, is_final = training.ended[-1]
+    best, profile, is_final, _ = training.ended[-1]
     assert is_final and best.built_from == training.plan.built_from and profile.corrections.steps
     assert len({move.after.built_from for move in training.controller.moves}) <= 4
 
@@ -135,7 +136,7 @@ def test_a_longer_fit_goes_on_trying_where_a_short_one_ended() -> None:
     assert training.controller.moves == [] and training.ended == []
     training.controller.steps_ahead = lambda: 505 - training.step
     training.train(300)
-    assert len(training.plan.used) == 2 and training.ended[-1][2]
+    assert len(training.plan.used) == 2 and training.ended[-1].is_final
 
 
 def test_a_build_that_fails_in_an_unforeseen_way_ends_no_training() -> None:
@@ -169,3 +170,39 @@ def test_steps_are_not_watched_where_that_is_not_wanted() -> None:
     training.change(1.0, 2.5)
     training.train(100)
     assert training.ended and len(training.controller.moves) == moves
+
+
+class SimulatedCalibration(CalibrationBetween):
+    """Takes simulated seconds, a turn at a time, and comes to a profile.
+
+    Parameters
+    ----------
+    training : what it goes on between the steps of.
+    turns : how many there are before its end.
+    """
+
+    def __init__(self, training: SimulatedExploration, turns: int = 3) -> None:
+        super().__init__(lambda turns: PROFILE)
+        self._training, self._left = training, turns
+        self.taken: list[int] = []
+
+    def measure(self, seconds: float) -> float:
+        self.taken.append(self._training.step)
+        self._left -= 1
+        self._training.runner.clock.now_s += seconds
+        if not self._left:
+            self.profile = PROFILE
+        return seconds
+
+
+@pytest.mark.parametrize("steps, turns", [(3000, 3), (60, 0), (None, 3)])
+def test_curves_are_measured_between_steps_once_trials_promise_no_more_and_that_pays(steps: int | None, turns: int) -> None:
+    training = SimulatedExploration(rough(1.0, 1.3), steps=steps, calibrates=SimulatedCalibration)
+    training.train(60 if steps == 60 else 400)
+    calibration = training.calibration
+    assert isinstance(calibration, SimulatedCalibration) and len(calibration.taken) == turns
+    assert calibration.taken == sorted(set(calibration.taken))  # a step between two turns, at least
+    assert training.ended[-1].is_rough == (turns == 0)
+    if turns:
+        assert training.controller.known.calibration_s is None
+        assert training.true_s <= 1.05 * best_s(1.0, 1.0) and training.controller.profile.curves == PROFILE.curves

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.planning.exploration.records import Action, BuildPlan, Knowledge, MoveTo, TakeStep
+from hetero_mtf.planning.exploration.actions import Action, BuildPlan, MoveTo, TakeStep
+from hetero_mtf.planning.exploration.records import Knowledge
 from hetero_mtf.training.control import controller
 from hetero_mtf.training.control.background import Background
 from tests.program.oracle import worst_error

@@ -202,6 +202,11 @@ class PlannedOnUse:
             self.controller.close()
 
     @property
+    def best_plan(self) -> Plan:
+        """The plan with the shortest measured step so far; the one in force where no others were tried."""
+        return self.controller.best_plan if isinstance(self.controller, Controller) else self.plan
+
+    @property
     def moves(self) -> tuple[Move, ...]:
         """The moves to other plans while training, as these were tried or devices had changed."""
         return () if self.controller is None else tuple(self.controller.moves)

@@ -14,6 +14,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.exploration.likeness import likeness
 from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Candidate, Solution, Trial
 from hetero_mtf.planning.layout.records import Prediction
+from hetero_mtf.planning.memory.shortfall import pool_lack
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
@@ -61,7 +62,8 @@ class Candidates:
             corrector = Corrector(measured, self._now)
             runs = [self._run(trial, corrector.costs) for trial in trials if trial.step_s]
             self.costs = Costs(dataclasses.replace(measured, corrections=corrector.corrections(runs)))
-        plans = [plan for plan in candidate_plans(self.costs) if self._alike(plan)]
+        best = min((trial for trial in trials if trial.step_s), key=lambda trial: trial.median_s).plan
+        plans = [plan for plan in candidate_plans(self.costs) if self._alike(plan) and self._fits_beside(plan, best)]
         error = self._error(trials)
         found = tuple(self._candidate(plan, trials, error) for plan in plans)
         return Solution(found, error, self.floor(trials[0].plan), len(trials))
@@ -77,6 +79,11 @@ class Candidates:
         least = max(1.0, self._measured_part(run[0])) if self._is_corrected else 1.0
         expected_s = predicted_s * self._measured_part(run[at]) ** alike * least ** (1 - alike)
         return Candidate(plan, expected_s, error + alike * (min(error, LIKE_ERROR) - error))
+
+    def _fits_beside(self, plan: Plan, best: Plan) -> bool:
+        """Return whether there is room for a plan and the best one, which is gone back to where the other is slower."""
+        parts = [*self.prediction(plan).parts, *self.prediction(best).parts]
+        return plan.built_from == best.built_from or not pool_lack(self.costs.profile, parts)
 
     def _measured_part(self, trial: Trial) -> float:
         return trial.median_s / self.prediction(trial.plan).step_s

@@ -288,6 +288,7 @@ class Controller:
         step_s, predicted_s = self.known.trials[self.known.best].median_s, self._predicted_s(plan)
         self._say(f"training on {present}, {seconds_text(step_s)} a step; trying {tried} ({seconds_text(predicted_s)} predicted)")
         self.known = dataclasses.replace(self.known, building=plan)
+        self._free()
         self._beside.begin_build(lambda: trainer._make_engine(plan, trainer._first_values(), trainer._seed), call)
         if any(map(is_keras_call, self.profile.graph.layers)):  # which seeds the user's generators while it is traced
             self._collect(wait=True)
@@ -299,12 +300,16 @@ class Controller:
         self._beside.swap(trainer, plan)
         self._engine = trainer._engine
         self.known = moved(self.known, Candidate(plan, predicted_s, 0.0), self._clock() - start_s)
-        self._beside.free(but={plan.built_from, self.best_plan.built_from})
+        self._free()
         expected_s = predicted_s if earlier is None else earlier.median_s
         reason = "it is faster" if earlier is not None else change_text(self.known.changes) or "it promises to be faster"
         self.moves.append(Move(step, reason, before.plan, plan, before.median_s, expected_s, self._clock() - start_s))
         if earlier is not None:
             self._say(f"back to {split_text(plan)} after {step} steps: {seconds_text(expected_s)} a step")
+
+    def _free(self) -> None:
+        """Free what plans hold that will not be gone back to, so that there is room for one beside that in force and the best."""
+        self._beside.free(but={self.known.trial.plan.built_from, self.best_plan.built_from})
 
     def _predicted_s(self, plan: Plan) -> float:
         found = [each for each in self.known.candidates or () if each.plan.built_from == plan.built_from]

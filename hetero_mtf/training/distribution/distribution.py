@@ -242,7 +242,7 @@ class Distribution(KerasLoops):
         model = self._model
         compiled = (model.optimizer, compile_loss(model), compile_metrics(model))
         if self._trainer is not None and any(mine is not now for mine, now in zip(self._compiled, compiled, strict=True)):
-            self._plan, self._plan_is_kept = self.plan, True
+            self._plan, self._plan_is_kept = self._trainer.best_plan, True
             self._close()
         self._compiled = compiled
 
@@ -253,7 +253,7 @@ class Distribution(KerasLoops):
             self._upcoming.wait()
             self._drain()
             self._write_back()
-            self._plan, self._plan_is_kept, self._calls_begin = self.plan, True, True
+            self._plan, self._plan_is_kept, self._calls_begin = self._trainer.best_plan, True, True
             self._close()
         self._trained = trained
 

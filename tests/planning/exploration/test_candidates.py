@@ -64,3 +64,13 @@ def test_the_network_keeps_plans_that_draw_alike() -> None:
     candidates = Candidates(PROFILE, alike=lambda plan: plan.strategy == "batch")
     assert {each.plan.strategy for each in candidates.solve([trial(PROFILE, PLAN, 1.0)]).candidates} == {"batch"}
     assert len({plan.strategy for plan in candidate_plans(Costs(PROFILE))}) > 1
+
+
+def test_a_plan_that_has_no_room_beside_the_best_one_is_no_candidate() -> None:
+    candidates = Candidates(PROFILE)
+    run = trial(PROFILE, PLAN, 1.0)
+    everything = candidates.solve([run]).candidates
+    largest = max(part.memory_bytes for each in everything for part in candidates.prediction(each.plan).parts)
+    pools = tuple(dataclasses.replace(pool, free_bytes=int(1.5 * largest)) for pool in PROFILE.memory)
+    narrow = Candidates(dataclasses.replace(PROFILE, memory=pools)).solve([run]).candidates
+    assert {each.plan.built_from for each in narrow} < {each.plan.built_from for each in everything}

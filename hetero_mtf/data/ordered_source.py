@@ -44,6 +44,11 @@ class OrderedSource(BatchSource, abc.ABC):
         self._seed = int(seed)
 
     @property
+    def batch_size(self) -> int:
+        """Samples a batch."""
+        return self._batch_size
+
+    @property
     def samples(self) -> int:
         """Samples in an epoch."""
         return self._samples

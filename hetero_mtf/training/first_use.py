@@ -25,7 +25,7 @@ from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.stale.engine import engine_of
 from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.controller import Controller
-from hetero_mtf.training.control.measure_option import FIRST
+from hetero_mtf.training.control.measure_option import DEFAULT
 from hetero_mtf.training.control.move import Move
 from hetero_mtf.training.control.rebalance_request import can_rebalance
 from hetero_mtf.training.control.replay import Replay
@@ -126,7 +126,7 @@ class PlannedOnUse:
     _task: Callable[[int], Task]
     _refine_s: float
     _rebalance: bool | None = None
-    _measure: str | PlanHistory = FIRST
+    _measure: str | PlanHistory = DEFAULT
     _earlier_spans: tuple[PlanSpan, ...] = ()  # before the last `replan`
     _planned_at = 0  # number of steps taken then
     _earlier_moves = 0  # of `moves`, those before it

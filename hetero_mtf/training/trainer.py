@@ -21,7 +21,7 @@ from hetero_mtf.program.optimizer_reading import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches
-from hetero_mtf.training.control.measure_option import FIRST, read_measure
+from hetero_mtf.training.control.measure_option import read_measure
 from hetero_mtf.training.control.rebalance_request import check_request
 from hetero_mtf.training.copying import clone
 from hetero_mtf.training.first_use import settings_of
@@ -90,7 +90,7 @@ class Trainer(OnBatch):
         profile: Profile | None = None,
         refine_s: float = TIME_LIMIT_S,
         rebalance: bool | None = None,
-        measure: Any = FIRST,
+        measure: Any = None,
     ) -> None:
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
         self._model, self._function = model, self._read_from(model)

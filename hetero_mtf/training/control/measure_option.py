@@ -10,6 +10,7 @@ from hetero_mtf.planning.exploration.plan_history import PlanHistory
 
 STEPS, FIRST, NEVER = MEASURES = ("steps", "first", "never")
 """By training steps, before the first of them, or not at all."""
+DEFAULT = FIRST
 
 
 def read_measure(measure: Any) -> str | PlanHistory:
@@ -17,7 +18,7 @@ def read_measure(measure: Any) -> str | PlanHistory:
 
     Parameters
     ----------
-    measure : one of `MEASURES`, a PlanHistory, or the path of its file.
+    measure : one of `MEASURES`, a PlanHistory, or the path of its file; None for the default.
 
     Raises
     ------
@@ -26,6 +27,8 @@ def read_measure(measure: Any) -> str | PlanHistory:
     HeteroError
         If the file cannot be read.
     """
+    if measure is None:
+        return DEFAULT
     if isinstance(measure, PlanHistory) or measure in MEASURES:
         return measure  # type: ignore[no-any-return]
     if isinstance(measure, os.PathLike) or (isinstance(measure, str) and (os.path.exists(measure) or os.path.dirname(measure))):

@@ -12,7 +12,7 @@ from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
 from hetero_mtf.training.batches import checked_seed
-from hetero_mtf.training.control.measure_option import FIRST, read_measure
+from hetero_mtf.training.control.measure_option import read_measure
 from hetero_mtf.training.distribution.client_layers import divided
 from hetero_mtf.training.distribution.distribution import Distribution
 from hetero_mtf.training.distribution.own_step.step import has_own_step
@@ -26,7 +26,7 @@ _LOOPS = (
 
 
 def distribute(
-    model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S, measure: Any = FIRST
+    model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S, measure: Any = None
 ) -> Any:
     """Return the same Keras model, whose `fit`, `evaluate`, `predict` and their forms for one batch run on a cluster from now on.
 
@@ -51,7 +51,7 @@ def distribute(
     refine_s : seconds after which no further plan is tried, where none is given.
     measure : where no plan is given, "first" to measure before the first step, "steps" to begin on the fastest device after some seconds
         and try plans as training steps, "never" to measure nothing; or a PlanHistory, or the path of its file, whose plans are trained by
-        again.
+        again. None for "first", or as the model is distributed already.
 
     Raises
     ------
@@ -67,9 +67,10 @@ def distribute(
     """
     _check(model)
     checked_seed(seed)
-    present = Distribution.of(model)
+    present, asked = Distribution.of(model), read_measure(measure)
     cluster = present.cluster if present is not None and cluster is None and not present.cluster.closed else cluster_of(cluster)
-    if present is not None and plan is None and present.cluster is cluster and not cluster.closed:
+    is_same = present is not None and present.cluster is cluster and (measure is None or present.measure == asked)
+    if is_same and plan is None and not cluster.closed:
         return model
     if model.built and not has_own_step(model):
         read = divided(model).rest
@@ -77,7 +78,7 @@ def distribute(
             layer_graph(read)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()
-    Distribution(model, cluster, plan, seed, refine_s, read_measure(measure)).bind()
+    Distribution(model, cluster, plan, seed, refine_s, asked).bind()
     return model
 
 

@@ -44,16 +44,17 @@ class Distribution(KerasLoops):
     plan : the plan to train by; None for the one with the best measured step.
     seed : seed of dropout.
     refine_s : seconds after which no further plan is tried.
+    measure : when plans are measured, as `read_measure` returns it.
 
     Attributes
     ----------
-    cluster : the cluster.
+    cluster, measure : as given.
     """
 
     def __init__(self, model: Any, cluster: Any, plan: Plan | None, seed: int, refine_s: float, measure: str | PlanHistory) -> None:
         super().__init__(model)
         self.cluster = cluster
-        self._plan, self._seed, self._refine_s, self._measure = plan, seed, refine_s, measure
+        self._plan, self._seed, self._refine_s, self.measure = plan, seed, refine_s, measure
         self._own_step = has_own_step(model)
         self._step: OwnStep | None = None
         self._looked_up: Callable[[Any], Any] = lambda x: x
@@ -211,7 +212,7 @@ class Distribution(KerasLoops):
         if self._plan_is_kept and plan is not None:
             plan = kept_plan(plan, layer_graph(extents.function(first)))
         kind = OwnTrainer if self._step is None else StepTrainer
-        trainer = kind(self._model, plan, self.cluster, extents, first, seed=self._seed, refine_s=self._refine_s, measure=self._measure)
+        trainer = kind(self._model, plan, self.cluster, extents, first, seed=self._seed, refine_s=self._refine_s, measure=self.measure)
         metrics: ModelMetrics | StepMetrics
         if self._step is None:
             metrics = ModelMetrics(self._model, trainer._graph, trainer._form.outputs, trainer._objective)

@@ -88,7 +88,7 @@ def test_without_a_plan_there_is_no_history(cluster: Any) -> None:
             trainer.plan_history  # noqa: B018
 
 
-@pytest.mark.parametrize("measure", ["sometimes", 3, None])
+@pytest.mark.parametrize("measure", ["sometimes", 3, 0.5])
 def test_what_is_no_way_to_measure_is_refused(measure: Any, cluster: Any) -> None:
     with pytest.raises(PlanError, match="give one of steps, first, never"):
         hm.Trainer(net(), None, cluster, optimizer="sgd", loss=cross_entropy(), measure=measure)

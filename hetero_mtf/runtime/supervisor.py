@@ -18,6 +18,7 @@ So the process that stops workers on a duty cycle cannot end without ending them
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import functools
@@ -45,6 +46,7 @@ from hetero_mtf.runtime.worker import main as run_worker
 
 TAIL_BYTES = 4000
 _CHECK_S = 0.5
+_KERAS = ("keras", "tf_keras")
 
 
 class Worker:
@@ -291,10 +293,12 @@ def _first_line() -> dict[str, Any]:
 def _load_tensorflow() -> set[int]:
     """Load TensorFlow, for the processes that are forked, and return the file descriptors that are open then, the standard ones apart.
 
-    What it prints goes to the log: standard output is for reports.
+    What it prints goes to the log: standard output is for reports. It is loaded as where Keras is not installed: workers run graphs, and
+    Keras, with all that it imports, takes as long to load as the rest of TensorFlow.
     """
     reports = os.dup(1)
     os.dup2(2, 1)
+    sys.modules.update(dict.fromkeys(_KERAS))  # None: an import of it fails
     try:
         import tensorflow  # noqa: F401
     finally:
@@ -317,7 +321,11 @@ def main() -> None:
         return
     supervisor = Supervisor(order, loaded)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    supervisor.run()
+    with contextlib.suppress(SystemExit):
+        supervisor.run()
+    # workers and groups are gone; the owner waits, and Python would take up to a second to take TensorFlow's modules apart
+    atexit._run_exitfuncs()
+    os._exit(0)
 
 
 if __name__ == "__main__":

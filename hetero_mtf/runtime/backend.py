@@ -11,8 +11,11 @@ from hetero_mtf.errors import WorkerError
 class Backend(Protocol):
     """The implementation of a cluster: in process, emulated or remote."""
 
-    record: ClusterRecord
-    hosts: tuple[str, ...]
+    @property
+    def record(self) -> ClusterRecord: ...
+
+    @property
+    def hosts(self) -> tuple[str, ...]: ...
 
     @property
     def target(self) -> str: ...

@@ -76,6 +76,8 @@ class Cluster:
     ) -> Cluster:
         """Return emulated devices: one worker process each, pinned to a core and limited to a share of it.
 
+        The workers start while the program goes on; the first session waits for them, and raises if one has died.
+
         Parameters
         ----------
         shares : (devices,) share of a core of each, in (0, 1].
@@ -87,9 +89,7 @@ class Cluster:
         Raises
         ------
         ClusterError
-            If the cores cannot give these shares, or the method or the limit does not work here.
-        WorkerError
-            If a worker dies at start.
+            If the cores cannot give these shares, or a method or limit that is asked for does not work here.
         """
         return cls(Emulation(shares, method, worker_timeout_s=checked_timeout_s(worker_timeout_s), limit=limit))
 
@@ -347,7 +347,7 @@ class Cluster:
             raise fault
 
     def _release(self, name: str) -> None:
-        if self.target and not self._closed:
+        if self._sessions is not None and not self._closed:  # without a session nothing is on the servers
             self._free_containers([name])
 
     def _free(self) -> bool:

@@ -31,6 +31,7 @@ from hetero_mtf.runtime.worker import PORT_TAKEN
 
 START_LIMIT_S = 180.0
 _ATTEMPTS = 4
+_LOOK_S = 0.1
 NO_THREAD_GROUPS = "no control group for single threads can be made here, and a duty cycle stops whole processes"
 _METHODS = (None, "cgroup", "duty_cycle")
 _QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -51,6 +52,9 @@ class _SupervisorState:
 
 class Emulation:
     """Worker processes that stand for devices of unequal speed.
+
+    They start while the program goes on, and are waited for where they are first needed: `hosts`, `target`, `method`. Only a method or a
+    limit that is asked for is waited for at once, as it may not work here.
 
     Parameters
     ----------
@@ -77,30 +81,54 @@ class Emulation:
         limit: str = LIMITS[0],
     ) -> None:
         self._shares = _checked_shares(shares, method, limit)
-        self._limit = limit
-        self._lock = threading.Lock()
+        self._method, self._limit = method, limit
+        self._start_limit_s, self._worker_timeout_s = start_limit_s, worker_timeout_s
+        self._lock = threading.RLock()
         self._heartbeat = Heartbeat([])  # no worker is asked before all are ready
-        cores = pack(self._shares, available_cores())
-        for attempt in range(_ATTEMPTS):
-            hosts = [f"127.0.0.1:{port}" for port in free_ports(len(self._shares))]
-            self._start(hosts, cores, method)
+        self._record: ClusterRecord | None = None
+        self._is_ready = self._was_closed = False
+        self._failure: WorkerError | None = None  # why workers will not be ready
+        self._cores = pack(self._shares, available_cores())
+        self._attempts = 0
+        self._start()
+        if method is not None or limit == "compute":  # which may be refused here
             try:
-                raced = self._await_ready(time.monotonic() + start_limit_s, last=attempt == _ATTEMPTS - 1)
+                self.await_ready()
+                self._check_method()
             except BaseException:
                 self.close()
                 raise
-            if not raced:
-                break
-            self.close()
-        self._check_method(method)
-        self.hosts = tuple(hosts)
-        self.record = self._describe()
-        self._heartbeat = Heartbeat(self.hosts, worker_timeout_s)
-        weakref.finalize(self, self._heartbeat.close)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """(devices,) the workers' addresses, which are waited for: a port that is taken meanwhile is replaced by another."""
+        self.await_ready()
+        return self._hosts
+
+    @property
+    def record(self) -> ClusterRecord:
+        """The devices, described when they are first asked for; no worker is waited for."""
+        with self._lock:
+            self._record = self._record or self._describe()
+        return self._record
+
+    def await_ready(self) -> None:
+        """Return when all workers are ready.
+
+        Raises
+        ------
+        WorkerError
+            If one has died, or they are not ready in time; all are ended by then.
+        """
+        while not self._is_ready:
+            fault = self._starting_fault(_LOOK_S)
+            if fault is not None:
+                raise fault
 
     @property
     def method(self) -> str:
         """How the workers are limited: "cgroup", "cgroup, compute only" or "duty_cycle"."""
+        self.await_ready()
         return limit_text(self._state.method, self._limit)
 
     @property
@@ -111,12 +139,15 @@ class Emulation:
     @property
     def open_ports(self) -> tuple[int, ...]:
         """The workers' ports that other users and hosts can reach; () where rules close them, or the workers have ended."""
+        if not self._was_closed:
+            self.await_ready()
         with self._lock:
             self._read_events(time.monotonic(), until=lambda state: False)
-        return tuple(split_address(host)[1] for host in self.hosts) if self._state.open_reason and not self._state.closed else ()
+        return tuple(split_address(host)[1] for host in self._hosts) if self._state.open_reason and not self._state.closed else ()
 
     def process_ids(self) -> tuple[int, ...]:
         """Return (devices,) the workers' process ids."""
+        self.await_ready()
         return tuple(self._state.workers[index] for index in range(len(self._shares)))
 
     def set_share(self, index: int, share: float) -> None:
@@ -132,6 +163,7 @@ class Emulation:
         if not 0 <= index < len(self._shares):
             raise ClusterError(f"device {index} is not among the {len(self._shares)} emulated devices", "number them from 0")
         check_shares([share], 1)
+        self.await_ready()
         fault = self.fault()
         if fault is not None:
             raise fault
@@ -145,18 +177,22 @@ class Emulation:
             raise WorkerError(f"worker:{index} could not be limited to {share:g} of a core ({reason})", "open the cluster again")
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
-        """Return what is wrong with the workers, or None.
+        """Return what is wrong with the workers, or None; workers that start are not waited for.
 
         Parameters
         ----------
         wait_s : seconds to wait for a report, when it is known that a worker is at fault.
         """
+        if not self._is_ready:
+            fault = self._starting_fault(0.0)
+            if fault is not None or not self._is_ready:
+                return fault
         with self._lock:
             self._read_events(time.monotonic() + wait_s, until=lambda state: bool(state.exits) or state.closed)
         if self._state.exits:
             return _death(*min(self._state.exits.items()))
         if self._state.closed:
-            return WorkerError("the emulated cluster is closed or its supervisor process was killed", "open the cluster again")
+            return _closed()
         return self._silence(self._heartbeat.look())
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
@@ -166,19 +202,23 @@ class Emulation:
     def close(self, freed: bool = True) -> None:
         """End the workers and remove their control groups. Closing twice is harmless."""
         with self._lock:
-            self._state.closed = True
+            self._state.closed = self._was_closed = True
         self._heartbeat.close()
         self._finalizer()
 
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
         return silence({f"worker:{index} (process {self._state.workers[index]})": silent_s for index, silent_s in silent.items()})
 
-    def _start(self, hosts: Sequence[str], cores: Sequence[int], method: str | None) -> None:
+    def _start(self) -> None:
+        """Start the supervisor, which starts the workers on other ports each time."""
+        self._hosts = tuple(f"127.0.0.1:{port}" for port in free_ports(len(self._shares)))
         workers = [
-            {"order": {"hosts": list(hosts), "task": task, "core": core}, "share": share}
-            for task, (core, share) in enumerate(zip(cores, self._shares))
+            {"order": {"hosts": list(self._hosts), "task": task, "core": core}, "share": share}
+            for task, (core, share) in enumerate(zip(self._cores, self._shares))
         ]
-        bypass_proxy(hosts)
+        bypass_proxy(self._hosts)
+        self._attempts += 1
+        self._start_end_s = time.monotonic() + self._start_limit_s
         self._state = _SupervisorState()
         self._buffer = b""
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes it
@@ -192,36 +232,54 @@ class Emulation:
             start_new_session=True,
         )
         self._finalizer = weakref.finalize(self, _end, self._process, self._log, os.getpid())
-        self._order({"owner": os.getpid(), "method": method, "limit": self._limit, "workers": workers})
+        self._order({"owner": os.getpid(), "method": self._method, "limit": self._limit, "workers": workers})
 
-    def _await_ready(self, end_s: float, last: bool) -> bool:
-        """Wait until all workers are ready; return True where a port was taken meanwhile and starting again may help."""
+    def _starting_fault(self, wait_s: float) -> WorkerError | None:
+        """Wait some seconds at most for workers that start; return why they will not be ready, or None.
+
+        The lock is held for this long only, so that the cluster can be closed from another thread. Where a port was taken meanwhile,
+        they are started again.
+        """
         with self._lock:
-            self._read_events(
-                end_s, until=lambda state: len(state.workers) == len(self._shares) or bool(state.exits or state.closed or state.faults)
-            )
+            if self._is_ready:
+                return None
+            if self._was_closed:
+                return self._failure or _closed()
+            self._read_events(min(time.monotonic() + wait_s, self._start_end_s), until=self._is_decided)
+            if self._attempts < _ATTEMPTS and any(end["code"] == PORT_TAKEN for end in self._state.exits.values()):
+                self._state.closed = True  # until it has started again, which an interruption may prevent
+                self._finalizer()
+                self._start()
+            elif not self._state.closed and self._is_decided(self._state) and not self._state.exits and not self._state.faults:
+                self._heartbeat = Heartbeat(self._hosts, self._worker_timeout_s)
+                weakref.finalize(self, self._heartbeat.close)
+                self._is_ready = True
+            elif self._is_decided(self._state) or time.monotonic() >= self._start_end_s:
+                self._failure = self._start_fault()
+                self.close()
+            return self._failure
+
+    def _is_decided(self, state: _SupervisorState) -> bool:
+        """Return whether all workers are ready, or will not be."""
+        return len(state.workers) == len(self._shares) or bool(state.exits or state.closed or state.faults)
+
+    def _start_fault(self) -> WorkerError:
+        """Return why the workers are not ready."""
         state = self._state
-        port_taken = any(end["code"] == PORT_TAKEN for end in state.exits.values())
-        if port_taken and not last:
-            return True
         if state.exits:
-            raise _death(*min(state.exits.items()))
+            return _death(*min(state.exits.items()))
         if state.closed:
-            raise WorkerError(
-                f"the workers' supervisor ended at start ({log_end(self._supervisor_log()) or 'its log is empty'})", "start again"
-            )
+            log = log_end(self._supervisor_log()) or "its log is empty"
+            return WorkerError(f"the workers' supervisor ended at start ({log})", "start again")
         if state.faults:
             remedy = "leave the limit out" if self._limit == "compute" else "try method duty_cycle"
-            raise WorkerError(f"a worker could not be limited ({', '.join(state.faults)})", remedy)
-        if len(state.workers) < len(self._shares):
-            late = ", ".join(f"worker:{index}" for index in range(len(self._shares)) if index not in state.workers)
-            raise WorkerError(f"{late} was not ready in time", "free the machine or use fewer devices")
-        return False
+            return WorkerError(f"a worker could not be limited ({', '.join(state.faults)})", remedy)
+        late = ", ".join(f"worker:{index}" for index in range(len(self._shares)) if index not in state.workers)
+        return WorkerError(f"{late} was not ready in time", "free the machine or use fewer devices")
 
-    def _check_method(self, method: str | None) -> None:
-        if self._state.method == "cgroup" or (method != "cgroup" and self._limit != "compute"):
+    def _check_method(self) -> None:
+        if self._state.method == "cgroup" or (self._method != "cgroup" and self._limit != "compute"):
             return
-        self.close()
         if self._limit == "compute":
             raise ClusterError(f"{NO_THREAD_GROUPS}", "leave the limit out, so that processes are limited as a whole")
         raise ClusterError("no control group for the cpu controller can be made here", "use method duty_cycle or leave the method out")
@@ -267,6 +325,10 @@ class Emulation:
     def _supervisor_log(self) -> str:
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
+
+
+def _closed() -> WorkerError:
+    return WorkerError("the emulated cluster is closed or its supervisor process was killed", "open the cluster again")
 
 
 def limit_text(method: str, limit: str) -> str:

@@ -298,7 +298,8 @@ def _load_tensorflow() -> set[int]:
     """
     reports = os.dup(1)
     os.dup2(2, 1)
-    sys.modules.update(dict.fromkeys(_KERAS))  # None: an import of it fails
+    for name in _KERAS:
+        sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
     try:
         import tensorflow  # noqa: F401
     finally:

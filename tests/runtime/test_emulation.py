@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 
 import pytest
@@ -110,8 +111,9 @@ def test_only_threads_that_compute_are_limited_and_results_are_the_same(matmuls,
 def test_a_cluster_whose_threads_cannot_be_limited_is_refused(monkeypatch):
     started = emulation.Emulation._start
 
-    def without_groups(self, hosts, cores, method):
-        started(self, hosts, cores, "duty_cycle")  # as where no group can be made
+    def without_groups(self):
+        self._method = "duty_cycle"  # as where no group can be made
+        started(self)
 
     monkeypatch.setattr(emulation.Emulation, "_start", without_groups)
     with pytest.raises(ClusterError, match="no control group for single threads can be made here.*; leave the limit out"):
@@ -215,28 +217,94 @@ def test_a_port_that_stays_taken_is_named(monkeypatch):
         with pytest.raises(
             WorkerError, match=f"worker:0 ended with exit code 98 while it started, end of its log: port {port} is in use by another"
         ):
-            hm.Cluster.emulate([0.5])
+            hm.Cluster.emulate([0.5]).process_ids()
 
 
-def test_a_worker_that_dies_at_start_is_quoted(monkeypatch, groups):
-    before = groups()
+def test_a_worker_that_dies_at_start_is_quoted(monkeypatch, groups, process_state):
     monkeypatch.setattr(emulation, "available_cores", lambda: (1023,))
-    with pytest.raises(
-        WorkerError, match=r"worker:0 ended with exit code 1 while it started, end of its log: .*OSError.*; open the cluster again"
-    ):
-        hm.Cluster.emulate([0.5])
-    assert groups() == before
+    with hm.Cluster.emulate([0.5]) as cluster:
+        supervisor = cluster._backend._process.pid
+        for need in (lambda: cluster.session(None), cluster.process_ids, lambda: cluster.set_share(0, 0.3), lambda: cluster.method):
+            with pytest.raises(
+                WorkerError, match=r"worker:0 ended with exit code 1 while it started, end of its log: .*OSError.*; open the cluster again"
+            ):
+                need()
+        assert "worker:0 ended with exit code 1 while it started" in str(cluster.fault())
+        assert process_state(supervisor) == ""  # before the cluster is closed
+        assert not any(f"-{supervisor}-" in name for name in groups())
 
 
-def test_a_worker_that_is_not_ready_in_time_is_named_and_ended():
+def test_a_worker_that_is_not_ready_in_time_is_named_and_ended(process_state):
+    late = emulation.Emulation([0.5, 0.5], start_limit_s=0.05)
     with pytest.raises(WorkerError, match="worker:0, worker:1 was not ready in time; free the machine or use fewer devices"):
-        emulation.Emulation([0.5, 0.5], start_limit_s=0.05)
+        late.await_ready()
+    assert process_state(late._process.pid) == ""
 
 
 def test_a_supervisor_that_cannot_start_is_quoted(monkeypatch):
     monkeypatch.setattr(emulation, "child_variables", lambda changes: {"PYTHONHOME": "/nonexistent"})
     with pytest.raises(WorkerError, match=r"the workers' supervisor ended at start \(.+\); start again"):
-        emulation.Emulation([0.5])
+        emulation.Emulation([0.5]).await_ready()
+
+
+@pytest.fixture
+def starting(process_state, eventually):
+    """A cluster whose workers never begin, as their supervisor is stopped."""
+    cluster = hm.Cluster.emulate([0.5, 0.25])
+    supervisor = cluster._backend._process.pid
+    os.kill(supervisor, signal.SIGSTOP)
+    assert eventually(lambda: process_state(supervisor) == "T")
+    yield cluster
+    cluster.close()
+    assert process_state(supervisor) == ""
+
+
+def test_workers_that_start_are_not_waited_for_until_they_are_needed(starting):
+    assert [device.share for device in starting.devices] == [0.5, 0.25]
+    assert starting.fault() is None and starting.unresponsive(0.0) is None
+    starting.container().release()
+
+
+def test_a_wait_for_workers_that_start_ends_when_the_cluster_is_closed(starting):
+    closing = threading.Timer(0.3, starting.close)
+    closing.start()
+    with pytest.raises(WorkerError, match="the emulated cluster is closed or its supervisor process was killed; open the cluster again"):
+        starting.process_ids()
+    closing.join()
+    assert starting.open_ports == ()
+    with pytest.raises(ClusterError, match="the cluster is closed; open it again"):
+        starting.session(None)
+
+
+INTERRUPTED = """
+import os, signal
+import hetero_mtf as hm
+cluster = hm.Cluster.emulate([0.4])
+os.kill(cluster._backend._process.pid, signal.SIGSTOP)
+try:
+    with cluster:
+        print(cluster._backend._process.pid, flush=True)
+        cluster.process_ids()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_nothing_is_left_when_a_wait_for_workers_is_interrupted(program, process_state, eventually):
+    owner = program(INTERRUPTED)
+    supervisor = int(owner.stdout.readline())
+    assert eventually(lambda: process_state(owner.pid) == "S")
+    owner.send_signal(signal.SIGINT)
+    assert owner.stdout.readline() == "interrupted\n"
+    assert eventually(lambda: process_state(supervisor) in ("", "Z"))
+    assert owner.wait(20.0) == 0
+
+
+def test_nothing_is_left_when_a_program_ends_before_its_workers_are_ready(program, process_state, eventually):
+    owner = program("import hetero_mtf as hm\ncluster = hm.Cluster.emulate([0.4])\nprint(cluster._backend._process.pid)")
+    supervisor = int(owner.stdout.readline())
+    assert owner.wait(20.0) == 0
+    assert eventually(lambda: process_state(supervisor) in ("", "Z"))
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,10 @@ def staged_batches(cluster: Cluster, container: str, forms: Sequence[Form], dtyp
     dtypes : (arrays,) what devices get of each.
     """
     staged = [form if _is_staged(*form) else None for form in forms]
-    if not getattr(cluster, "target", "") or not any(staged):
+    shares_memory = getattr(cluster, "shares_memory", False)
+    if not any(staged) or not (shares_memory or getattr(cluster, "target", "")):  # whose workers may still start: no target is asked for
         return None
-    if getattr(cluster, "shares_memory", False):
+    if shares_memory:
         with contextlib.suppress(OSError, AttributeError):  # no anonymous files
             return SharedBatches(container, staged, dtypes)
     return SentBatches(cluster, container, staged, dtypes)

@@ -11,7 +11,7 @@ the device.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -31,6 +31,7 @@ from hetero_mtf.program.ops.value import Value
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.updates import updates
 
+PROBED = ("forward", "step", "update")
 _Work = Callable[["_Network"], list[Any]]
 
 
@@ -54,7 +55,9 @@ class Probe:
     teardown: list[tf.Operation]
 
 
-def build_probe(point: Point, device: str, dtype: str, rule: UpdateRule, container: str, number: int) -> Probe:
+def build_probe(
+    point: Point, device: str, dtype: str, rule: UpdateRule, container: str, number: int, wanted: Collection[str] = PROBED
+) -> Probe:
     """Return the probe of a point, added to the current TensorFlow graph.
 
     Parameters
@@ -64,15 +67,15 @@ def build_probe(point: Point, device: str, dtype: str, rule: UpdateRule, contain
     dtype : dtype of the network.
     container : resource container.
     number : number of the probe, which keeps the variables of probes apart.
+    wanted : of the passes in `PROBED`, those that are timed.
     """
     repeats = tf.compat.v1.placeholder(tf.int32, ())
     variables = SliceVariables(container)
     bench = _Bench(point, device, dtype, rule, variables, f"probe{number}")
     setup = bench.setup()
     with present_tensors():
-        passes = {"forward": bench.loop(repeats, _forward), "step": bench.loop(repeats, _step)}
-        if point.updates:
-            passes["update"] = bench.loop(repeats, _update)
+        work = {"forward": _forward, "step": _step, **({"update": _update} if point.updates else {})}
+        passes = {name: bench.loop(repeats, each) for name, each in work.items() if name in wanted}
     return Probe(point, repeats, passes, setup, bench.teardown())
 
 

@@ -23,7 +23,7 @@ from hetero_mtf.calibration.calibration_budget import EffortWindows
 from hetero_mtf.calibration.links import between, measure_idle_link, pair_kind
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of, points
 from hetero_mtf.calibration.reuse import MeasurementTarget
-from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, both_passes
+from hetero_mtf.calibration.sampling import MeasurementContext, Sampler
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.devices.records import Link
 from hetero_mtf.graph.records import Layer, LayerGraph
@@ -167,23 +167,23 @@ def probed_points(graph: LayerGraph, batch: int) -> tuple[Point | None, Point | 
 
 
 def _measured_rates(context: MeasurementContext, device: int, heaviest: Point | None, light: Point | None) -> DeviceRates:
+    if heaviest is None:
+        return DeviceRates(OPERATIONS_PER_S, BYTES_PER_S)
     container = context.cluster.container("calibration")
     try:
-        sampler = Sampler(context, device, container.name)
-        operations, bytes_moved = OPERATIONS_PER_S, BYTES_PER_S
-        if heaviest is not None:
-            operations = _rate_of(sampler, heaviest, _operations)
-        if light is not None:
-            bytes_moved = _rate_of(sampler, light, lambda point: _moved_bytes(context.graph, point))
+        heavy, *lighter = Sampler(context, device, container.name).steps([heaviest, *([] if light is None else [light])])
     finally:
         container.release()
-    return DeviceRates(operations, bytes_moved)
+    operations = _rate_of(heaviest, heavy.seconds, _operations)
+    if light is None:
+        return DeviceRates(operations, BYTES_PER_S)
+    return DeviceRates(operations, _rate_of(light, lighter[0].seconds, lambda point: _moved_bytes(context.graph, point)))
 
 
-def _rate_of(sampler: Sampler, point: Point, of_forward: Callable[[Point], float]) -> float:
-    """Return operations or bytes a second, of a forward and a backward pass."""
+def _rate_of(point: Point, seconds: float, of_forward: Callable[[Point], float]) -> float:
+    """Return operations or bytes a second, of a forward and a backward pass that take some seconds."""
     work = 1.0 + WORK["backward"] - (not point.input_gradient)
-    return max(1.0, work * of_forward(point) / max(1e-9, both_passes(sampler.take(point)).seconds - 2 * START_S))
+    return max(1.0, work * of_forward(point) / max(1e-9, seconds - 2 * START_S))
 
 
 def _operations(point: Point) -> float:

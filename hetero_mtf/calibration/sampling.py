@@ -13,7 +13,7 @@ import tensorflow as tf
 from hetero_mtf.calibration.adaptive import Sampled, next_sample
 from hetero_mtf.calibration.calibration_budget import Effort, EffortWindows
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of
-from hetero_mtf.calibration.probe import Probe, build_probe
+from hetero_mtf.calibration.probe import PROBED, Probe, build_probe
 from hetero_mtf.calibration.turns import Turns
 from hetero_mtf.calibration.windows import Measurement, Windows, together
 from hetero_mtf.graph.records import LayerGraph
@@ -135,21 +135,34 @@ class Sampler:
                 sampled[layer, dimension] = Sampled(tuple(sorted(entries)), seconds, spread, self._served[layer], lower)
         return sampled
 
+    def steps(self, points: Sequence[Point]) -> list[Measurement]:
+        """Return the seconds of points, forward and backward pass timed as one; they are not kept.
+
+        Parameters
+        ----------
+        points : they share a session, as opening one takes about as long as a short measurement.
+        """
+        return [timed["step"] for timed in self._timed(points, ("step",))]
+
     def _measured(self, point: Point) -> Passes:
         with self._context.turns.take():
-            return self._timed(point)
+            timed = self._timed([point], PROBED)[0]
+        step = timed.pop("step")
+        return {**timed, "backward": Measurement(max(step.seconds - timed["forward"].seconds, 0.0), step.spread)}
 
-    def _timed(self, point: Point) -> Passes:
+    def _timed(self, points: Sequence[Point], wanted: Sequence[str]) -> list[dict[str, Measurement]]:
+        """Return the seconds of some passes of points, which are timed one after the other."""
         context, cluster = self._context, self._context.cluster
-        self._number += 1
-        graph = tf.Graph()
+        device, dtype = cluster.devices[self._device].tf_device, context.graph.dtype
+        graph, probes = tf.Graph(), []
         with graph.as_default():
-            device = cluster.devices[self._device].tf_device
-            probe = build_probe(point, device, context.graph.dtype, context.rule, self._container, self._number)
+            for point in points:
+                self._number += 1
+                probes.append(build_probe(point, device, dtype, context.rule, self._container, self._number, wanted))
         with cluster.session(graph) as session:
-            session.run(probe.setup)
-            timed = _time_probe(session, probe, context.windows.of(point))
-            session.run(probe.teardown)
+            session.run([probe.setup for probe in probes])
+            timed = [_time_probe(session, probe, context.windows.of(probe.point)) for probe in probes]
+            session.run([probe.teardown for probe in probes])
         return timed
 
 
@@ -197,10 +210,8 @@ def _upper_and_lower(wanted: Sequence[Point]) -> tuple[list[Point], list[Point]]
     return list(upper.values()), [point for point in wanted if point is not upper[point.layer, point.dimension]]
 
 
-def _time_probe(session: Any, probe: Probe, windows: Windows) -> Passes:
+def _time_probe(session: Any, probe: Probe, windows: Windows) -> dict[str, Measurement]:
     def run(name: str, count: int) -> None:
         session.run(probe.passes[name], {probe.repeats: count})
 
-    timed = windows.measure({name: functools.partial(run, name) for name in probe.passes})
-    step = timed.pop("step")
-    return {**timed, "backward": Measurement(max(step.seconds - timed["forward"].seconds, 0.0), step.spread)}
+    return windows.measure({name: functools.partial(run, name) for name in probe.passes})

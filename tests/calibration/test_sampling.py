@@ -135,7 +135,7 @@ def test_a_whole_layer_is_built_once_and_an_update_has_no_curve_over_samples(kno
 def test_a_probe_is_numbered_apart_from_all_others(known: _Known, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers: list[int] = []
 
-    def refuse(point: Point, device: str, dtype: str, rule: Any, container: str, number: int) -> None:
+    def refuse(point: Point, device: str, dtype: str, rule: Any, container: str, number: int, wanted: Any) -> None:
         numbers.append(number)
         raise KeyError
 

@@ -27,7 +27,9 @@ from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Learnt
 from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.speed_up import largest_speed_up
 from hetero_mtf.planning.profile.validity import check_profile, outdated
 from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.losses import read_loss
@@ -198,14 +200,16 @@ def _keep_learnt(folder: pathlib.Path, name: str, learnt: Learnt) -> None:
 
 def _clear_plan(profile: Profile) -> Plan:
     """Return the best plan, where that is shorter than one device by more than a rough prediction may be wrong; else one device."""
-    best = make_plan(profile)
+    needed = math.exp(3 * ROUGH_ERROR)
     try:
         alone = make_plan(profile, strategy="single")
     except PlanError:  # it does not fit on one device
-        return best
+        return make_plan(profile)
+    if profile.corrections == Corrections() and largest_speed_up(profile) <= needed:
+        return alone  # whatever a solver finds, which takes it a second where the network is deep
+    best = make_plan(profile)
     assert best.predicted is not None and alone.predicted is not None
-    is_clear = best.predicted.step_s * math.exp(3 * ROUGH_ERROR) < alone.predicted.step_s
-    return best if is_clear else alone
+    return best if best.predicted.step_s * needed < alone.predicted.step_s else alone
 
 
 def _name(task: Task) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import keras
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hetero_mtf as hm
 from hetero_mtf.calibration.calibrate import rough_calibration
@@ -15,6 +19,8 @@ from hetero_mtf.planning.choose import candidate_plans
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.speed_up import largest_speed_up
+from tests.planning.networks import profile_of
 
 L = keras.layers
 BATCH = 16
@@ -96,3 +102,28 @@ def test_plans_of_all_strategies_are_made_from_a_rough_profile_of_live_devices(m
         plans = candidate_plans(Costs(profile))
     assert len(plans) > 1 and all(plan.predicted is not None and plan.predicted.step_s > 0 for plan in plans)
     assert profile.optimizer.name == "adam" and profile.launch_s > 0
+
+
+def spread_rates(fastest: DeviceRates, parts: list[tuple[float, float]]) -> list[DeviceRates]:
+    """Return the rates of the fastest device and of others that do parts of its operations and bytes a second."""
+    others = [DeviceRates(fastest.operations_per_s * operations, fastest.bytes_per_s * moved) for operations, moved in parts]
+    return [fastest, *others]
+
+
+@given(
+    st.floats(1e5, 1e9),
+    st.floats(1e5, 1e9),
+    st.lists(st.tuples(st.floats(0.1, 1.5), st.floats(0.1, 1.5)), min_size=1, max_size=3),
+)
+@settings(max_examples=10)
+def test_no_plan_of_a_rough_profile_gains_more_than_the_bound(
+    graph: LayerGraph, operations: float, moved: float, parts: list[tuple[float, float]]
+) -> None:
+    rates = spread_rates(DeviceRates(operations, moved), parts)
+    profile = profile_of(graph, [1e6] * len(rates), 1e-7, batch_size=BATCH)
+    wanted = points(graph, BATCH, coarse=True)
+    curves = tuple(curve for device, of in enumerate(rates) for curve in rough_curves(graph, wanted, device, of, BATCH))
+    profile = dataclasses.replace(profile, curves=curves, launch_s=1e-3)
+    alone_s = make_plan(profile, strategy="single").predicted.step_s  # type: ignore[union-attr]
+    best_s = min(plan.predicted.step_s for plan in candidate_plans(Costs(profile)))  # type: ignore[union-attr]
+    assert alone_s <= best_s * largest_speed_up(profile) * (1 + 1e-9)

@@ -2,7 +2,7 @@
 
 "all" stands for the supported versions: the names were read in Keras 3.8 and 3.15 and in TensorFlow 2.16 and 2.21, and the tests pass on
 those between. Nothing else here uses names of theirs that begin with an underscore or lie below `keras.src` or `tensorflow.python`, but
-for `mesh.compat` and `mesh.collectives.nccl`: Mesh-TensorFlow is used without Keras, too.
+for `mesh.compat` and `mesh.collectives.nccl`, as Mesh-TensorFlow is used without Keras, too, and `runtime.processes.server_tensorflow`.
 """
 
 from __future__ import annotations

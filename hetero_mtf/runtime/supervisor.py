@@ -42,11 +42,11 @@ from hetero_mtf.runtime.limits.threads import LOOK_S, SortedThreads
 from hetero_mtf.runtime.ports import split_address
 from hetero_mtf.runtime.processes.forked_process import ForkedProcess
 from hetero_mtf.runtime.processes.parent_death import tie_to_parent
+from hetero_mtf.runtime.processes.server_tensorflow import load_server_part
 from hetero_mtf.runtime.worker import main as run_worker
 
 TAIL_BYTES = 4000
 _CHECK_S = 0.5
-_KERAS = ("keras", "tf_keras")
 
 
 class Worker:
@@ -293,15 +293,12 @@ def _first_line() -> dict[str, Any]:
 def _load_tensorflow() -> set[int]:
     """Load TensorFlow, for the processes that are forked, and return the file descriptors that are open then, the standard ones apart.
 
-    What it prints goes to the log: standard output is for reports. It is loaded as where Keras is not installed: workers run graphs, and
-    Keras, with all that it imports, takes as long to load as the rest of TensorFlow.
+    What it prints goes to the log: standard output is for reports.
     """
     reports = os.dup(1)
     os.dup2(2, 1)
-    for name in _KERAS:
-        sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
     try:
-        import tensorflow  # noqa: F401
+        load_server_part()
     finally:
         os.dup2(reports, 1)
         os.close(reports)

@@ -9,6 +9,7 @@ from hetero_mtf.commands.options.shared import arguments
 from hetero_mtf.commands.output.profile_report import profile_json, profile_text
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.commands.workload.model_source import check_model
+from hetero_mtf.commands.workload.opened_cluster import started_cluster
 from hetero_mtf.planning.profile.profile import Profile
 
 
@@ -27,10 +28,11 @@ def calibrate(request: CalibrateRequest) -> None:
     earlier = None if request.reuse is None else Profile.load(request.reuse)
     request.optimizer_choice  # raises where options exclude each other
     check_model(request.model, arguments(request.model_arguments))
-    load_tensorflow()
-    from hetero_mtf.commands.runs.measured_profile import measured_profile  # needs TensorFlow, which is loaded quietly by now
+    with started_cluster(request.cluster) as started:
+        load_tensorflow()
+        from hetero_mtf.commands.runs.measured_profile import measured_profile  # needs TensorFlow, which is loaded quietly by now
 
-    profile = measured_profile(request, earlier)
+        profile = measured_profile(request, earlier, started)
     profile.save(request.output)
     if request.as_json:
         click.echo(profile_json(profile))

@@ -9,15 +9,17 @@ from hetero_mtf.commands.workload.first_plan import measure
 from hetero_mtf.commands.workload.model_file import load_model
 from hetero_mtf.commands.workload.opened_cluster import open_cluster
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.runtime.cluster import Cluster
 
 
-def measured_profile(request: CalibrateRequest, earlier: Profile | None) -> Profile:
+def measured_profile(request: CalibrateRequest, earlier: Profile | None, started: Cluster | None = None) -> Profile:
     """Return the profile of the model on the cluster.
 
     Parameters
     ----------
     request : the options of the command.
     earlier : a profile, of which what still holds is kept.
+    started : the cluster, where it was opened before; None opens it.
 
     Raises
     ------
@@ -25,7 +27,7 @@ def measured_profile(request: CalibrateRequest, earlier: Profile | None) -> Prof
         If the model cannot be made, or the cluster cannot be opened.
     """
     network = load_model(request.model, arguments(request.model_arguments), request.precision)
-    with open_cluster(request.cluster) as live:
+    with started or open_cluster(request.cluster) as live:
         if earlier is not None:
             print_profile_warnings(earlier, live.record)
         return measure(live, network, request.batch_size, request.optimizer_choice, request.budget, earlier)

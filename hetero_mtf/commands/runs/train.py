@@ -8,6 +8,7 @@ from hetero_mtf.commands.options.shared import arguments
 from hetero_mtf.commands.options.volume_options import is_volumes, table_of
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.commands.workload.model_source import check_model, gives_float_type
+from hetero_mtf.commands.workload.opened_cluster import started_cluster
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.data.named import load
 
@@ -25,10 +26,11 @@ def train(request: TrainRequest) -> None:
         If something cannot be read or written, or does not fit.
     """
     data = _data_before_model(request) if request.resume is None else None  # else the state comes first, read with TensorFlow
-    load_tensorflow()
-    from hetero_mtf.commands.runs.training import run_training  # needs TensorFlow, which is loaded quietly by now
+    with started_cluster(request.cluster) as started:
+        load_tensorflow()
+        from hetero_mtf.commands.runs.training import run_training  # needs TensorFlow, which is loaded quietly by now
 
-    run_training(request, data)
+        run_training(request, data, started)
 
 
 def _data_before_model(request: TrainRequest) -> LabelledData | None:

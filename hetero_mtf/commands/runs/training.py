@@ -31,16 +31,18 @@ from hetero_mtf.commands.workload.run_settings import ChosenRun, chosen_run
 from hetero_mtf.commands.workload.workload import Workload, load_network, load_workload, with_model
 from hetero_mtf.data.labelled import LabelledData
 from hetero_mtf.planning.names import STALE_SCHEDULES
+from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training.checkpoint import load_state
 
 
-def run_training(request: TrainRequest, data: LabelledData | None) -> None:
+def run_training(request: TrainRequest, data: LabelledData | None, started: Cluster | None = None) -> None:
     """Train a network, print its test metrics, and save what is to be saved.
 
     Parameters
     ----------
     request : the options of the command.
     data : the data, where they were read before; None reads them.
+    started : the cluster, where it was opened before; None opens it.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def run_training(request: TrainRequest, data: LabelledData | None) -> None:
     check_watched(request, workload)
     for line in (*workload.data.lines, *run.lines):
         click.echo(line)
-    with StopRequest() as stop, open_cluster(request.cluster) as live:
+    with StopRequest() as stop, (started or open_cluster(request.cluster)) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         planned, train = _training(request, run)
         prepared = prepare(planned, live, workload.model, workload.graph, choice)

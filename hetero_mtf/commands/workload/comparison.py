@@ -73,7 +73,8 @@ def compare(workload: Workload, prepared: Prepared, cluster: Any, optimizer: Opt
             done=advance,
         )
     measured = {name: statistics.median(seconds) for name, seconds in seconds_of.items()}
-    heading = folded_text(f"{command_line(sys.argv)}\nMedians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples, plans interleaved")
+    typed, rounds = command_line(sys.argv, _started_module()), f"Medians of {ROUNDS} rounds of {STEPS} steps of {len(x)} samples"
+    heading = folded_text(f"{typed}\n{rounds}, plans interleaved")
     times = step_times(prepared, alone, {_EQUAL: equal, **simpler}, measured)
     return Comparison(f"{heading}\n\n{_table(times, metrics).text()}", times)
 
@@ -95,21 +96,33 @@ def step_times(prepared: Prepared, alone: Sequence[Plan], others: Mapping[str, P
     return StepTimes(devices, planned, equal, tuple(simpler))
 
 
-def command_line(arguments: Sequence[str]) -> str:
+def command_line(arguments: Sequence[str], module: str | None = None) -> str:
     """Return a process's arguments as one would type them.
 
     Parameters
     ----------
     arguments : the program and what follows it, as in `sys.argv`.
+    module : name of the module that Python was started with by -m; None where it was not.
 
     Examples
     --------
     >>> command_line(["/opt/bin/hetero-mtf", "train", "--data", "my data"])
     "hetero-mtf train --data 'my data'"
+    >>> command_line(["/work/tools/train.py", "--epochs", "2"], "tools.train")
+    'python -m tools.train --epochs 2'
     """
     program = pathlib.Path(arguments[0])
-    name = ["python", os.path.relpath(program)] if program.suffix == ".py" else [program.name]
+    if module is not None:
+        name = ["python", "-m", module]
+    else:
+        name = ["python", os.path.relpath(program)] if program.suffix == ".py" else [program.name]
     return shlex.join([*name, *arguments[1:]])
+
+
+def _started_module() -> str | None:
+    """Return the name of the module that Python was started with by -m; None where it was not."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return None if spec is None else spec.name.removesuffix(".__main__")
 
 
 def _predicted_s(plan: Plan, costs: Costs | None) -> float | None:

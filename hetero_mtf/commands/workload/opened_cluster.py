@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import click
 
 from hetero_mtf.commands.options.shared import used_timeout
@@ -18,3 +21,20 @@ def open_cluster(text: str) -> Cluster:
     context = click.get_current_context(silent=True)
     timeout_s = None if context is None else used_timeout(context)
     return Cluster.parse(text) if timeout_s is None else Cluster.parse(text, timeout_s)
+
+
+@contextlib.contextmanager
+def started_cluster(text: str) -> Iterator[Cluster | None]:
+    """Yield the cluster that --cluster names where its workers can start while the program loads TensorFlow, else None.
+
+    That is one of emulated devices, which is closed at the end of the block at the latest; others are reached when they are needed.
+
+    Parameters
+    ----------
+    text : as for `open_cluster`.
+    """
+    if not text.strip().startswith("emulate:"):
+        yield None
+        return
+    with open_cluster(text) as live:
+        yield live

@@ -21,7 +21,7 @@ print(hasattr(tf, "data"), any(name.startswith("keras.") for name in sys.modules
 
 def loaded(text: str) -> str:
     """Return what a program prints: whether all of TensorFlow is loaded, and whether Keras is."""
-    ended = subprocess.run([sys.executable, "-c", f"{BEGIN}{text}{CHECK}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ended = subprocess.run([sys.executable, "-c", f"{BEGIN}{text}{CHECK}"], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.strip()
 

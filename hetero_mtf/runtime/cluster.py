@@ -204,7 +204,7 @@ class Cluster:
         ClusterError
             If the cluster is closed.
         WorkerError
-            If a worker is gone.
+            If a worker is gone, or did not start.
         """
         self._check()
         from hetero_mtf.runtime.session import session_config

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import pytest
 
+import hetero_mtf as hm
 from hetero_mtf.calibration import sampling
 from hetero_mtf.calibration.calibration_budget import Effort, EffortWindows
 from hetero_mtf.calibration.points import Point, extreme_points, points
@@ -150,3 +151,24 @@ def test_a_probe_is_numbered_apart_from_all_others(known: _Known, monkeypatch: p
         with pytest.raises(KeyError):
             sampler.take(point)
     assert numbers == [1, 2, 3]
+
+
+def test_steps_of_points_are_timed_without_their_passes_in_one_session_and_not_kept(
+    known: _Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, rule = known._context.graph, known._context.rule
+    built, build = [], sampling.build_probe
+
+    def noted(*arguments: Any) -> Any:
+        built.append(build(*arguments))
+        return built[-1]
+
+    monkeypatch.setattr(sampling, "build_probe", noted)
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        opened, session = [], cluster.session
+        monkeypatch.setattr(cluster, "session", lambda graph: opened.append(graph) or session(graph))
+        sampler = Sampler(MeasurementContext(cluster, graph, BATCH, rule, EffortWindows.equal(Windows(0.01, 1))), 0, "steps")
+        measured = sampler.steps(points(graph, BATCH)[:2])
+    assert [tuple(probe.passes) for probe in built] == [("step",), ("step",)] and len(opened) == 1
+    assert len(measured) == 2 and all(each.seconds > 0 for each in measured)
+    assert sampler.curves() == []

@@ -350,6 +350,8 @@ def test_a_share_set_wrongly_is_refused(pair, index, share, sentence):
 
 
 def test_ports_that_are_open_are_listed_and_told(pair, monkeypatch, caplog):
+    pair.process_ids()  # by now the supervisor has reported
+    caplog.clear()
     monkeypatch.setattr(firewall, "_SAID", set())
     monkeypatch.setattr(pair._backend._state, "open_reason", "")
     assert pair.open_ports == ()

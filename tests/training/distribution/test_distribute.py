@@ -18,6 +18,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import DataError, UnsupportedError, WorkerError
+from hetero_mtf.runtime import emulation
 from hetero_mtf.training.distribution.client_layers import divided
 from tests.training.distribution.comparison import compare, made, state
 from tests.training.distribution.networks import Twice, X, Y, network, two_heads
@@ -204,6 +205,17 @@ def test_a_loop_that_builds_models_draws_the_same_random_numbers() -> None:
 
     with hm.Cluster.local(["cpu:0"]) as alone:
         compare(seen(alone), seen(None))
+
+
+def test_where_a_worker_does_not_start_fit_says_why_and_another_cluster_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(emulation, "available_cores", lambda: (1023,))
+        model = hm.distribute(made(network), [0.25], measure="steps")
+        first = hm.distribution(model).cluster
+    with pytest.raises(WorkerError, match="worker:0 ended with exit code 1 while it started, end of its log: "):
+        model.fit(X, Y, batch_size=8, **QUIET)
+    with hm.distribution(hm.distribute(made(network), [0.25])).cluster as second:
+        assert second is not first and first.closed and second.fault() is None
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ def arguments(given: list[str]) -> list[str]:
     named = any(word == "--cluster" or word.startswith("--cluster=") for word in given)
     cluster = [] if named else ["--cluster", unequal_pair()]
     subject = ["--model", f"{os.path.relpath(ROOT / 'models' / 'digits.py')}:wide_digits", "--data", "digits"]
-    measuring = ["--budget", "60", "--refine-time", "30", "--compare"]
-    training = ["--epochs", "6", "--optimizer", "adam", "--save", str(RUNS / "digits.npz")]
+    measuring = ["--budget", "30", "--refine-time", "30", "--compare"]  # half a minute: steps of the plans correct what is measured
+    training = ["--epochs", "3", "--optimizer", "adam", "--save", str(RUNS / "digits.npz")]
     return ["train", *subject, *cluster, *measuring, *training, *given]
 
 

@@ -59,12 +59,14 @@ def next_action(known: Knowledge) -> Action:
     trial, best = known.trial, known.trials[known.best]
     if known.settling or len(trial.step_s) < FIRST_STEPS:
         return TakeStep()
+    if known.busy:  # also where the best plan has to be built again before training can go back
+        return TakeStep()
+    if known.built is not None:
+        return MoveTo(known.built)
     present_s = min(trial.step_s) if len(trial.step_s) < STEPS else trial.median_s
     if known.best != known.present and present_s > SLOWER * best.median_s:
         return MoveTo(best.plan) if trial.traces or known.horizon <= STEPS else TraceStep()
-    if known.built is not None:
-        return MoveTo(known.built)
-    if known.busy or len(trial.step_s) < STEPS:
+    if len(trial.step_s) < STEPS:
         return TakeStep()
     most_s = best.median_s - known.floor * math.exp(-known.error) * known.trials[0].median_s
     if most_s <= LEAST_GAIN * best.median_s:

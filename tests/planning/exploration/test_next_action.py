@@ -95,6 +95,20 @@ def test_a_plan_that_is_faster_is_traced_and_candidates_are_solved_for_again() -
     assert isinstance(next_action(with_candidates(known, other=0.65, another=0.6)), BuildPlan)
 
 
+def test_a_best_plan_that_was_freed_is_built_once_while_steps_go_on() -> None:
+    known = moved(with_candidates(knowledge(), other=0.6), Candidate(plan("other"), 0.6, 0.1), 0.01)
+    for _ in range(STEPS + 1):
+        known = stepped(known, 0.65, overlapped=False)
+    for _ in range(20 * STEPS):  # the machine has other work: the plan looks slower than the first one did
+        known = stepped(known, 1.3, overlapped=False)
+    known = traced(known, TRACE, 1.3)
+    assert next_action(known) == MoveTo(known.trials[0].plan)
+    building = dataclasses.replace(known, building=known.trials[0].plan)
+    assert next_action(building) == TakeStep()
+    assert next_action(dataclasses.replace(known, solving=True)) == TakeStep()
+    assert next_action(was_built(building, 4.0)) == MoveTo(known.trials[0].plan)
+
+
 def test_what_is_left_decides_whether_a_trial_pays() -> None:
     known = with_candidates(knowledge(), other=0.8)
     gain_s = expected_gain_s(1.0, 0.8, 0.1)

@@ -22,7 +22,8 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
 
     Parameters
     ----------
-    order : network, arrangement, shares of emulated devices, steps, and the time at which this process was started.
+    order : network, arrangement, shares of emulated devices, steps, and the time at which this process was started; "trace": file to
+        write what a training that tries plans did to, if there is one.
     """
     if order["arrangement"] == KERAS:  # as an emulated device with a whole core
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -36,6 +37,7 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
     from tools.bench.baselines.tasks import compared_task
 
     ends: list[float] = []
+    recorder = _recorder() if order.get("trace") else None
 
     class Clock(keras.callbacks.Callback):  # type: ignore[misc]
         """Notes when steps end, without a hook for batches: before one of these the weights are written back."""
@@ -44,8 +46,12 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
             step = self.model.train_function
 
             def timed(iterator: Any) -> Any:
+                start_s = time.time()
                 result = step(iterator)
                 ends.append(time.time())
+                if recorder is not None:
+                    controller = controller_of(self.model)
+                    recorder.note(controller.known, controller.profile, ends[-1] - start_s)
                 return result
 
             self.model.train_function = timed
@@ -72,8 +78,30 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
             moves = [[move.step, move.after.strategy] for move in distribution.moves]
     end_s, begin_s = time.time(), order["begin_s"]
     lengths = np.diff(ends[-LAST_STEPS:])
+    if recorder is not None:
+        first_last_s = ends[0] - begin_s, ends[-1] - begin_s
+        recorder.trace(order["network"], order["shares"], distribution.moves, *first_last_s).save(order["trace"])
     figures = {"first_step_s": ends[0] - begin_s, "end_s": end_s - begin_s, "steps": len(ends), "moves": moves}
     return {**figures, "step_s": float(np.median(lengths)) if len(lengths) else None}
+
+
+def _recorder() -> Any:
+    from tools.bench.start.trace_recorder import TraceRecorder  # here, as it imports NumPy, whose threads take the cores of the process
+
+    return TraceRecorder()
+
+
+def controller_of(model: Any) -> Any:
+    """Return what tries plans for a distributed model.
+
+    Parameters
+    ----------
+    model : one that was distributed with `measure="steps"`, and has taken a step.
+    """
+    import hetero_mtf as hm
+
+    trainer: Any = hm.distribution(model)._trainer  # type: ignore[union-attr]
+    return getattr(trainer, "controller", None) or trainer.rebalancer
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -49,22 +50,37 @@ TABLE = TableForm(
 )
 
 
-def run(network: str, arrangement: str, shares: Sequence[float], steps: int) -> dict[str, Any]:
+def run(network: str, arrangement: str, shares: Sequence[float], steps: int, trace: pathlib.Path | None = None) -> dict[str, Any]:
     """Return the seconds of a training in a process of its own, whose folder of profiles is empty.
 
     Parameters
     ----------
-    network, arrangement, shares, steps : as for `started_training`.
+    network, arrangement, shares, steps, trace : as for `started_training`.
     """
     with tempfile.TemporaryDirectory(prefix="hetero_mtf-start-") as folder:
         order = {"network": network, "arrangement": arrangement, "shares": list(shares), "steps": steps, "begin_s": time.time()}
+        order |= {} if trace is None else {"trace": str(trace)}
         command = [sys.executable, "-m", "tools.bench.start.started_training", json.dumps(order)]
         variables = {**os.environ, "HETERO_MTF_CACHE": folder, "TF_CPP_MIN_LOG_LEVEL": "3"}
         ended = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(ended.stdout.splitlines()[-1]))
 
 
-def measured(network: str, shares: Sequence[float], seconds: float, rounds: int) -> dict[str, Any]:
+def trace_file(folder: pathlib.Path, network: str, shares: Sequence[float], seconds: float, number: int) -> pathlib.Path:
+    """Return the file of a trace in a folder, which is made where it is missing.
+
+    Parameters
+    ----------
+    folder, network, shares, seconds : as for `measured`; they are in the name.
+    number : of the trace, from 1.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{network}-{'-'.join(map(str, shares))}-{seconds:g}-{number}.json"
+
+
+def measured(
+    network: str, shares: Sequence[float], seconds: float, rounds: int, folder: pathlib.Path | None = None
+) -> dict[str, Any]:
     """Return the figures of each arrangement, one entry a round.
 
     Parameters
@@ -72,13 +88,16 @@ def measured(network: str, shares: Sequence[float], seconds: float, rounds: int)
     network, shares : what is trained, and on which devices.
     seconds : of one device, without its start.
     rounds : of turns.
+    folder : of the traces of trainings that try plans; None for none.
     """
     steps = max(PROBE_STEPS, round(seconds / run(network, ONE, shares, PROBE_STEPS)["step_s"]))
     names = [*MEASURES, ONE, *([KERAS] if max(shares) == 1.0 else [])]
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         for name in names:
-            runs[name].append(run(network, name, shares, steps))
+            is_traced = folder is not None and MEASURES.get(name) == "steps"
+            trace = trace_file(folder, network, shares, seconds, number) if is_traced and folder is not None else None
+            runs[name].append(run(network, name, shares, steps, trace))
             click.echo(f"{network}, {steps} steps, {name}: {runs[name][-1]}", err=True)
     return {"network": network, "shares": list(shares), "seconds": seconds, "steps": steps, "runs": runs}
 
@@ -118,14 +137,17 @@ def rounds_text(rounds: int) -> str:
 @click.option("--seconds", "lengths", multiple=True, type=float, help="What the steps take one device.  [default: 30, 60, 120, 300]")
 @shares_option
 @rounds_option(3)
+@click.option("--traces", "folder", type=click.Path(path_type=pathlib.Path), help="Folder for a trace of each training that tries plans.")
 @output_options(after="case", resumes=True)
-def main(names: Sequence[str], lengths: Sequence[float], shares: Sequence[float], rounds: int, output: Output) -> None:
+def main(
+    names: Sequence[str], lengths: Sequence[float], shares: Sequence[float], rounds: int, folder: pathlib.Path | None, output: Output
+) -> None:
     """Train, and print the table."""
     cases, table = Cases(output), []
     for name in names or ("vgg8", COMPARED[-1]):
         for seconds in lengths or (30.0, 60.0, 120.0, 300.0):
             case = cases.find(network=name, shares=list(shares), seconds=seconds)
-            case = case or cases.measure(f"{name}, {seconds:g} s", lambda: measured(name, shares, seconds, rounds))  # noqa: B023
+            case = case or cases.measure(f"{name}, {seconds:g} s", lambda: measured(name, shares, seconds, rounds, folder))  # noqa: B023
             table += rows(case)
             output.publish(TABLE, table, [rounds_text(rounds)])
     output.report(TABLE, table, [rounds_text(rounds)])

@@ -27,10 +27,11 @@ from hetero_mtf.planning.exploration.actions import (
 from hetero_mtf.planning.exploration.records import Candidate, Knowledge, size_of
 from hetero_mtf.planning.plan.plan import Plan
 
-FIRST_STEPS = 2  # that count, before a plan is compared
-STEPS = 5  # that count, before the next one is tried
-TRACES = 2  # of each plan that is not left
+FIRST_STEPS = 2  # that count, before a plan is compared, and before the first trial
+STEPS = 4  # that count, before a further one is tried
+TRACES = 1  # of each plan that is not left
 SLOWER = 1.02  # times the best step: a plan is left from there on
+DRIFT = 1.05  # times the best step, which is from before, that a plan of more steps than these has to exceed
 TRIAL_STEPS = 4  # under a plan that turns out slower: the first, those that settle and two that count
 MARGIN = 1.5  # times the cost of a trial, that its expected gain has to exceed
 IN_BACKGROUND = 0.5  # part of a build's seconds by which steps take longer meanwhile, before any was measured
@@ -51,22 +52,22 @@ def next_action(known: Knowledge) -> Action:
     Notes
     -----
     A plan gets two steps that count; if both are longer than the best plan's, one more is traced, to learn from, and
-    training goes back. Else it gets five, and where what is left could pay for another trial two traces, by which the profile is corrected
-    and candidates are solved for again.
+    training goes back. Else it gets four, and where what is left could pay for another trial a trace, by which the profile is corrected
+    and candidates are solved for again. The first plan gets two: what it loses beside a better one it loses with every step.
     """
     if known.rest is not None:
         return known.rest
     trial, best = known.trial, known.trials[known.best]
+    steps = FIRST_STEPS if len(known.trials) == 1 else STEPS
     if known.settling or len(trial.step_s) < FIRST_STEPS:
         return TakeStep()
     if known.busy:  # also where the best plan has to be built again before training can go back
         return TakeStep()
     if known.built is not None:
         return MoveTo(known.built)
-    present_s = min(trial.step_s) if len(trial.step_s) < STEPS else trial.median_s
-    if known.best != known.present and present_s > SLOWER * best.median_s:
+    if _is_left(known):
         return MoveTo(best.plan) if trial.traces or known.horizon <= STEPS else TraceStep()
-    if len(trial.step_s) < STEPS:
+    if len(trial.step_s) < steps:
         return TakeStep()
     most_s = best.median_s - known.floor * math.exp(-known.error) * known.trials[0].median_s
     if most_s <= LEAST_GAIN * best.median_s:
@@ -79,6 +80,22 @@ def next_action(known: Knowledge) -> Action:
     if known.candidates is None or known.solved_trials < len(known.trials):
         return Solve()
     return _next_trial(known)
+
+
+def _is_left(known: Knowledge) -> bool:
+    """Return whether training goes back from the plan in force to the best one.
+
+    Once a plan has had its steps, those of the best one are long past, and its engine may be freed: where all plans have become slower
+    meanwhile, as a machine has other work, going back would gain nothing and cost a build.
+    """
+    trial, best_s = known.trial, known.trials[known.best].median_s
+    if known.best == known.present:
+        return False
+    if len(trial.step_s) <= STEPS:
+        present_s = min(trial.step_s) if len(trial.step_s) < STEPS else trial.median_s
+        return present_s > SLOWER * best_s
+    gain_s = known.horizon * (trial.median_s - best_s)
+    return trial.median_s > DRIFT * best_s and gain_s > MARGIN * _background_s(known, known.trials[known.best].plan)
 
 
 def expected_gain_s(best_s: float, predicted_s: float, error: float) -> float:

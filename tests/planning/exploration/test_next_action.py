@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.exploration.actions import BuildPlan, MoveTo, Solve, TakeStep, TraceStep, Watch
-from hetero_mtf.planning.exploration.next_action import MARGIN, STEPS, TRACES, expected_gain_s, next_action, trial_cost_s
+from hetero_mtf.planning.exploration.next_action import DRIFT, FIRST_STEPS, MARGIN, STEPS, TRACES, expected_gain_s, next_action, trial_cost_s
 from hetero_mtf.planning.exploration.records import Build, Candidate, Knowledge, Solution, Trial
 from hetero_mtf.planning.exploration.transitions import moved, refused, solved, stepped, traced, was_built
 from hetero_mtf.planning.refinement.plan_run import TracedStep
@@ -51,8 +51,8 @@ def test_the_first_plan_gets_its_steps_then_traces_then_candidates() -> None:
         if isinstance(action, Solve):
             break
         known = traced(known, TRACE, 1.0) if isinstance(action, TraceStep) else stepped(known, 1.0, overlapped=False)
-    assert seen == [TakeStep] * (STEPS + 1) + [TraceStep] * TRACES + [Solve]
-    assert known.left == 1000 - STEPS - 1 - TRACES and known.taken == STEPS + 1 + TRACES
+    assert seen == [TakeStep] * (FIRST_STEPS + 1) + [TraceStep] * TRACES + [Solve]
+    assert known.left == 1000 - FIRST_STEPS - 1 - TRACES and known.taken == FIRST_STEPS + 1 + TRACES
 
 
 def test_the_candidate_that_is_expected_to_save_most_is_built_while_steps_go_on() -> None:
@@ -107,6 +107,20 @@ def test_a_best_plan_that_was_freed_is_built_once_while_steps_go_on() -> None:
     assert next_action(building) == TakeStep()
     assert next_action(dataclasses.replace(known, solving=True)) == TakeStep()
     assert next_action(was_built(building, 4.0)) == MoveTo(known.trials[0].plan)
+
+
+def test_a_plan_that_was_faster_is_not_left_where_steps_of_all_plans_may_have_become_longer() -> None:
+    known = moved(with_candidates(knowledge(), other=0.6), Candidate(plan("other"), 0.6, 0.1), 0.01)
+    for _ in range(STEPS + 1):
+        known = stepped(known, 0.99, overlapped=False)
+    known = with_candidates(traced(known, TRACE, 1.0), other=2.0)
+    for _ in range(60):
+        known = stepped(known, 0.999 * DRIFT, overlapped=False)
+    assert known.best == 0 and isinstance(next_action(known), Watch)
+    for _ in range(60):
+        known = stepped(known, 1.1 * DRIFT, overlapped=False)
+    assert next_action(known) == MoveTo(known.trials[0].plan)
+    assert not isinstance(next_action(dataclasses.replace(known, left=STEPS + 1)), MoveTo)  # too few to pay for a build
 
 
 def test_what_is_left_decides_whether_a_trial_pays() -> None:

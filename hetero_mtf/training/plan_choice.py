@@ -9,7 +9,6 @@ import functools
 import hashlib
 import inspect
 import json
-import math
 import pathlib
 import sys
 import warnings
@@ -24,12 +23,11 @@ from hetero_mtf.devices import environment
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.exploration.candidates import first_plan
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
-from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Learnt
+from hetero_mtf.planning.exploration.records import Learnt
 from hetero_mtf.planning.plan.plan import Plan
-from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.speed_up import largest_speed_up
 from hetero_mtf.planning.profile.validity import check_profile, outdated
 from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.losses import read_loss
@@ -169,7 +167,7 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
     profile = _kept_profile(profile_file, task, verbose)
     if profile is None or outdated(profile, datetime.datetime.now(datetime.timezone.utc), versions()):
         profile = rough_calibration(task.cluster, task.graph, task.batch_size, task.settings["optimizer"])
-        plan = _clear_plan(profile)
+        plan = first_plan(profile)
         with contextlib.suppress(OSError):
             plan_file.unlink()  # that of a profile that holds no longer
         say(f"training begins with {_text(plan)}; its steps try other plans", verbose)
@@ -177,7 +175,7 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
         say(f"{_text(kept)}; tried {profile.corrections.corrected_at[:10]}, kept in {folder}", verbose)
         return Choice(kept, profile=profile)
     else:
-        plan = _clear_plan(profile)
+        plan = first_plan(profile)
         say(f"training goes on trying plans, first {_text(plan)}; profile of {profile.measured_at[:10]} kept in {folder}", verbose)
     optimizer = task.settings["optimizer"]
     in_turns = functools.partial(
@@ -196,20 +194,6 @@ def _keep_learnt(folder: pathlib.Path, name: str, learnt: Learnt) -> None:
     """Keep a profile as steps have corrected it, and its plan once no other one promised to be faster."""
     profile_file, plan_file = _files(folder, name, learnt.is_rough)
     _keep({profile_file: learnt.profile, **({plan_file: learnt.plan} if learnt.is_final else {})})
-
-
-def _clear_plan(profile: Profile) -> Plan:
-    """Return the best plan, where that is shorter than one device by more than a rough prediction may be wrong; else one device."""
-    needed = math.exp(3 * ROUGH_ERROR)
-    try:
-        alone = make_plan(profile, strategy="single")
-    except PlanError:  # it does not fit on one device
-        return make_plan(profile)
-    if profile.corrections == Corrections() and largest_speed_up(profile) <= needed:
-        return alone  # whatever a solver finds, which takes it a second where the network is deep
-    best = make_plan(profile)
-    assert best.predicted is not None and alone.predicted is not None
-    return best if best.predicted.step_s * needed < alone.predicted.step_s else alone
 
 
 def _name(task: Task) -> str:

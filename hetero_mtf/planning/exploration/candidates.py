@@ -9,7 +9,9 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
+from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import candidate_plans
+from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.exploration.likeness import likeness
 from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Candidate, Solution, Trial
@@ -20,10 +22,12 @@ from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.prediction_error import prediction_error
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.speed_up import largest_speed_up
 from hetero_mtf.planning.refinement.corrector import Corrector, prediction
 from hetero_mtf.planning.refinement.observations import first_on, observations
 from hetero_mtf.planning.refinement.plan_run import PlanRun
 
+CLEAR_ERRORS = 3  # of a rough profile, that a plan has to be faster by than one device for training to begin with it
 LEAST_ERROR = 0.05
 LIKE_ERROR = 0.03  # of a plan that is split like one that was tried
 
@@ -122,6 +126,30 @@ class Candidates:
         if errors:
             return max(LEAST_ERROR, statistics.median(errors))
         return ROUGH_ERROR if self._is_rough else max(LEAST_ERROR, prediction_error(self.costs.profile, trials[0].median_s))
+
+
+def first_plan(profile: Profile) -> Plan:
+    """Return the plan to begin with: the best one, where it is shorter than one device by more than a rough prediction may be wrong.
+
+    Parameters
+    ----------
+    profile : the rough profile.
+
+    Raises
+    ------
+    PlanError
+        If no plan fits in memory.
+    """
+    needed = math.exp(CLEAR_ERRORS * ROUGH_ERROR)
+    try:
+        alone = make_plan(profile, strategy="single")
+    except PlanError:  # it does not fit on one device
+        return make_plan(profile)
+    if profile.corrections == Corrections() and largest_speed_up(profile) <= needed:
+        return alone  # whatever a solver finds, which takes it a second where the network is deep
+    best = make_plan(profile)
+    assert best.predicted is not None and alone.predicted is not None
+    return best if best.predicted.step_s * needed < alone.predicted.step_s else alone
 
 
 def with_traced_layers(profile: Profile, trials: Sequence[Trial]) -> Profile:

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.exploration.actions import BuildPlan, MoveTo, Solve, TakeStep, TraceStep, Watch
-from hetero_mtf.planning.exploration.next_action import DRIFT, FIRST_STEPS, MARGIN, STEPS, TRACES, expected_gain_s, next_action, trial_cost_s
+from hetero_mtf.planning.exploration.next_action import (
+    DRIFT,
+    FIRST_STEPS,
+    MARGIN,
+    STEPS,
+    TRACES,
+    expected_gain_s,
+    next_action,
+    trial_cost_s,
+)
 from hetero_mtf.planning.exploration.records import Build, Candidate, Knowledge, Solution, Trial
 from hetero_mtf.planning.exploration.transitions import moved, refused, solved, stepped, traced, was_built
 from hetero_mtf.planning.refinement.plan_run import TracedStep

@@ -11,10 +11,9 @@ import numpy as np
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.choose import candidate_plans
-from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.exploration.candidates import Candidates
-from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Solution, Trial, size_of
+from hetero_mtf.planning.exploration.candidates import Candidates, first_plan
+from hetero_mtf.planning.exploration.records import Solution, Trial, size_of
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
@@ -112,7 +111,7 @@ class DrawnWorld:
         self._truth, self._true_s = Costs(case.truth), dict[object, float]()
         self._solutions: dict[object, tuple[Solution, Candidates]] = {}
         self._candidates = Candidates(case.rough)
-        self.first = self._first_plan()
+        self.first = first_plan(case.rough)
         self.floor = self._candidates.floor(self.first)
         single_s = min(self.true_s(plan) for plan in self.plans if len(plan.used) == 1)
         self.single_s = min(single_s, self.true_s(self.first)) if len(self.first.used) == 1 else single_s
@@ -128,12 +127,6 @@ class DrawnWorld:
         """
         self.steps = max(2, round(length_s / self.single_s))
         self._candidates = Candidates(self.case.rough)
-
-    def _first_plan(self) -> Plan:
-        """Return the plan to begin with, as `plan_choice._clear_plan` has it."""
-        best, alone = make_plan(self.case.rough), make_plan(self.case.rough, strategy="single")
-        assert best.predicted is not None and alone.predicted is not None
-        return best if best.predicted.step_s * math.exp(3 * ROUGH_ERROR) < alone.predicted.step_s else alone
 
     @property
     def plans(self) -> list[Plan]:
@@ -195,8 +188,14 @@ class DrawnWorld:
                 ]
         return TracedStep(step_s, tuple(layers))
 
-    def first_build_s(self) -> float:
-        return self._first_rate * size_of(self.first)
+    def first_build_s(self, on_one: bool = False) -> float:
+        """Return the seconds of the first build, with the first step.
+
+        Parameters
+        ----------
+        on_one : whether it is that of a plan on one device.
+        """
+        return self._first_rate * (len(self.case.network.graph.layers) if on_one else size_of(self.first))
 
     def build_s(self, plan: Plan) -> float | None:
         return self._build_s * size_of(plan) / self._build_size

@@ -67,7 +67,7 @@ def met(traces: Sequence[StartTrace]) -> list[dict[str, Any]]:
 
 
 def trained(world: DrawnWorld, length_s: float) -> dict[str, Any]:
-    """Return the seconds of a training in a world, of one device and of hindsight, each after the first step.
+    """Return the seconds of a training in a world, of one device and of hindsight, each with the build of its first plan.
 
     Parameters
     ----------
@@ -78,12 +78,13 @@ def trained(world: DrawnWorld, length_s: float) -> dict[str, Any]:
     outcome = simulated(world)
     trials = outcome.known.trials
     shortest_s = best_s(world, [trial.plan for trial in trials])
-    one_s, best_total_s = world.total_s(world.single_s), world.total_s(shortest_s)
+    one_s = world.first_build_s(on_one=True) + world.total_s(world.single_s)
+    best_total_s = world.first_build_s() + world.total_s(shortest_s)
     return {
         "length_s": length_s,
         "is_known": world.length_is_known,
         "steps": world.steps,
-        "policy_s": outcome.trained_s + outcome.waited_s,
+        "policy_s": world.first_build_s() + outcome.trained_s + outcome.waited_s,
         "waited_s": outcome.waited_s,
         "one_s": one_s,
         "hindsight_s": min(one_s, best_total_s),

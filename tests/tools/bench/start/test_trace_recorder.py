@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.training.exploration.simulated_exploration import SimulatedExploration
 from tests.training.rebalancing.simulated_training import PROFILE
+
 from tools.bench.start.start_trace import COUNTED, OVERLAPPED, StartTrace
 from tools.bench.start.trace_recorder import TraceRecorder
 

@@ -27,7 +27,7 @@ from hetero_mtf.planning.refinement.corrector import Corrector, prediction
 from hetero_mtf.planning.refinement.observations import first_on, observations
 from hetero_mtf.planning.refinement.plan_run import PlanRun
 
-CLEAR_ERRORS = 3  # of a rough profile, that a plan has to be faster by than one device for training to begin with it
+CLEAR_ERRORS = 2  # of a rough profile, that a plan has to be faster by than one device for training to begin with it
 LEAST_ERROR = 0.05
 LIKE_ERROR = 0.03  # of a plan that is split like one that was tried
 

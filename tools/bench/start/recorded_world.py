@@ -10,7 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Candidate, Solution, Trial
+from hetero_mtf.planning.exploration.records import (
+    ROUGH_ERROR,
+    Action,
+    BuildPlan,
+    Candidate,
+    Knowledge,
+    MoveTo,
+    Solution,
+    Solve,
+    TakeStep,
+    TraceStep,
+    Trial,
+    Watch,
+)
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 from tools.bench.start.start_trace import COUNTED, OVERLAPPED, SETTLING, TRACED, WATCHED, Event, StartTrace
 from tools.bench.start.temper import Temper
@@ -136,6 +149,36 @@ class RecordedWorld:
         moves = self._ended["move"]
         self._moves += 1
         return float(moves[min(self._moves, len(moves)) - 1].seconds or 0.0) if moves else 0.0
+
+
+class RecordedPolicy:
+    """Decides what was decided in a recording, whatever the policy would decide now: each thing as soon as it can, and not earlier.
+
+    Parameters
+    ----------
+    world : of the recording.
+    """
+
+    def __init__(self, world: RecordedWorld) -> None:
+        trace = world.trace_of
+        self._plans, self._states = world.plans, [run.state for run in trace.runs for _ in run.seconds]
+        self._begun = [event for event in trace.events if event.name in ("solve", "build", "move")]
+        self._next = 0
+
+    def __call__(self, known: Knowledge) -> Action:
+        state = self._states[known.taken]
+        if known.busy:
+            return TakeStep()
+        if self._next < len(self._begun) and self._begun[self._next].step <= known.taken:
+            event = self._begun[self._next]
+            self._next += 1
+            if event.name == "solve":
+                return Solve()
+            plan: Any = self._plans[event.plan or 0]
+            return BuildPlan(plan) if event.name == "build" else MoveTo(plan)
+        if state == WATCHED and self._next == len(self._begun):
+            return Watch("as recorded", True)
+        return TraceStep() if state == TRACED else TakeStep()
 
 
 def _median(values: Sequence[float]) -> float:

@@ -5,7 +5,7 @@ and moves take is drawn from recordings of real trainings (`record_traces`), eac
 clusters of two to five devices are drawn, each with three trainings of 20 s to an hour of one device, and trainings of 60, 120 and 300 s.
 Hindsight is the better of one device and of the best plan from the first step on, after as long a build as the training had.
 
-    python -m tools.bench.start.regret [--clusters 350] [--traces FOLDER] [--jobs 2] [--json regret.json]
+    python -m tools.bench.start.regret [--clusters 350] [--traces FOLDER] [--jobs 2] [--json regret.json] [--resume]
 
 No TensorFlow is loaded.
 """
@@ -24,14 +24,14 @@ import click
 import numpy as np
 
 from tools.bench.start.drawn_world import LENGTH_S, DrawnWorld, best_s, drawn_case
-from tools.bench.start.recorded_world import RecordedWorld
+from tools.bench.start.recorded_world import RecordedPolicy, RecordedWorld
 from tools.bench.start.regret_tables import MET, REGRET, SOON, met_rows, regret_rows, soon_rows
 from tools.bench.start.rough_errors import RoughErrors
-from tools.bench.start.simulated_start import simulated
+from tools.bench.start.simulated_start import SimulatedStart, simulated
 from tools.bench.start.start_networks import start_networks
 from tools.bench.start.start_trace import FOLDER, StartTrace, load_all
 from tools.bench.start.temper import Temper
-from tools.results.output import Output, output_options
+from tools.results.output import Cases, Output, output_options
 
 LENGTHS_EACH = 3  # drawn of each cluster
 FIXED_S = (60.0, 120.0, 300.0)
@@ -47,9 +47,9 @@ def met(traces: Sequence[StartTrace]) -> list[dict[str, Any]]:
     """
     records = []
     for at, trace in enumerate(traces):
-        own = simulated(RecordedWorld(trace))
+        own = _repeated(trace)
         others = [other for place, other in enumerate(traces) if place != at] or [trace]
-        drawn_s = [simulated(RecordedWorld(trace, Temper.of(others), seed)).trained_s for seed in range(NOISES)]
+        drawn_s = [_repeated(trace, Temper.of(others), seed).trained_s for seed in range(NOISES)]
         recorded = [(event.step, event.plan) for event in trace.events if event.name == "move"]
         records.append(
             {
@@ -61,9 +61,16 @@ def met(traces: Sequence[StartTrace]) -> list[dict[str, Any]]:
                 "same_moves": recorded == [(move.step, move.plan.built_from) for move in own.moves],
                 "recorded_moves": len(recorded),
                 "drawn_s": drawn_s,
+                "now_s": simulated(RecordedWorld(trace)).trained_s,
             }
         )
     return records
+
+
+def _repeated(trace: StartTrace, temper: Temper | None = None, seed: int = 0) -> SimulatedStart:
+    """Return a recording as it is simulated with what was decided in it; arguments as of `RecordedWorld`."""
+    world = RecordedWorld(trace, temper, seed)
+    return simulated(world, RecordedPolicy(world))
 
 
 def trained(world: DrawnWorld, length_s: float) -> dict[str, Any]:
@@ -122,20 +129,33 @@ def _told(folder: pathlib.Path) -> tuple[Temper, RoughErrors]:
     return Temper.of(traces), RoughErrors.of(traces, {name: network.graph for name, network in start_networks().items()})
 
 
+def notes(traces: Sequence[StartTrace], records: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what the tables are of.
+
+    Parameters
+    ----------
+    traces, records : the recordings, and the drawn clusters.
+    """
+    devices = sum(record["devices"] for record in records)
+    drawn = f"{len(records)} drawn clusters of {devices} devices in all"
+    return [f"{drawn}; noise, errors of rough profiles, builds and solutions as in {len(traces)} recordings."]
+
+
 @click.command(help=__doc__)
 @click.option("--clusters", default=350, help="Clusters that are drawn, from seed 1.")
 @click.option("--traces", "folder", type=click.Path(path_type=pathlib.Path), default=FOLDER, help="Of the recordings.")
 @click.option("--jobs", default=2, help="Processes.")
-@output_options()
+@output_options(after="cluster", resumes=True)
 def main(clusters: int, folder: pathlib.Path, jobs: int, output: Output) -> None:
     """Simulate, and print the tables."""
-    recordings = met(load_all(folder))
-    output.report(MET, met_rows(recordings))
+    traces, cases = load_all(folder), Cases(output, all_earlier=False)
+    output.report(MET, met_rows(met(traces)))
+    missing = [seed for seed in range(1, clusters + 1) if cases.find(seed=seed) is None]
     with concurrent.futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        records = list(pool.map(functools.partial(cluster_record, folder=folder), range(1, clusters + 1)))
-    output.report(REGRET, regret_rows(records))
-    output.report(SOON, soon_rows(records))
-    output.record({"recordings": recordings, "clusters": records})
+        for record in pool.map(functools.partial(cluster_record, folder=folder), missing):
+            cases.add(record)
+    output.report(REGRET, regret_rows(cases.done), notes(traces, cases.done))
+    output.report(SOON, soon_rows(cases.done), notes(traces, cases.done))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ MET = TableForm(
         Column("moves", "moves"),
         Column("same", "same moves"),
         Column("drawn_error", "error with others' noise", "+.1%"),
+        Column("now_s", "as it is decided now, s", ".1f"),
     ),
 )
 REGRET = TableForm(
@@ -85,6 +86,7 @@ def met_rows(records: Sequence[dict[str, Any]]) -> list[Row]:
             "moves": record["recorded_moves"],
             "same": "yes" if record["same_moves"] else "no",
             "drawn_error": statistics.median(record["drawn_s"]) / record["recorded_s"] - 1,
+            "now_s": record["now_s"],
         }
         rows.append(table_row(cells))
     for title, of in (("median of magnitudes", statistics.median), ("worst", max)):

@@ -78,6 +78,10 @@ def test_the_simulation_is_compared_with_each_recording() -> None:
     assert all(abs(row.numbers["error"]) < 0.1 for row in rows) and rows[0].texts["same"] in ("yes", "no")
 
 
+def test_the_tables_say_what_they_are_of() -> None:
+    assert regret.notes([made_up_trace()], [{"devices": 3}, {"devices": 2}])[0].startswith("2 drawn clusters of 5 devices in all")
+
+
 def test_no_framework_is_loaded() -> None:
     code = "import sys, tools.bench.start.regret; print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=pathlib.Path.cwd())

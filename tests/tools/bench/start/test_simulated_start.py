@@ -7,9 +7,17 @@ import pytest
 
 from hetero_mtf.planning.exploration.records import Knowledge, TakeStep, Watch
 from tests.tools.bench.start.made_up_traces import made_up_trace
-from tools.bench.start.recorded_world import RecordedWorld
+from tools.bench.start.recorded_world import RecordedPolicy, RecordedWorld
 from tools.bench.start.simulated_start import simulated
 from tools.bench.start.temper import BLOCK, Temper
+
+
+def test_with_what_was_decided_a_recording_is_repeated() -> None:
+    trace = made_up_trace()
+    world = RecordedWorld(trace)
+    outcome = simulated(world, RecordedPolicy(world))
+    assert outcome.trained_s == pytest.approx(trace.trained_s, rel=1e-3)
+    assert [(move.step, move.plan.built_from) for move in outcome.moves] == [(11, 1)] and outcome.ended_at == 17
 
 
 def test_without_trials_a_training_takes_the_steps_of_its_first_plan() -> None:

@@ -175,13 +175,8 @@ class _Training:
         own = [each.predicted_s for each in self.known.candidates or () if each.plan.built_from == plan.built_from]
         predicted_s = own[0] if own else self.world.predicted_s(plan)
         self.known = moved(self.known, Candidate(plan, predicted_s, 0.0), seconds)
-        self.engines &= {plan.built_from, self.known.trials[self.known.best].plan.built_from, self.moves_from}
+        self.engines &= {plan.built_from, self.known.trials[self.known.best].plan.built_from}
         self.moves.append(SimulatedMove(self.known.taken, plan))
-
-    @property
-    def moves_from(self) -> object:
-        """The plan in force."""
-        return self.known.trial.plan.built_from
 
     def decide(self) -> Action:
         """Do what the policy says until it says to take a step, and return that."""

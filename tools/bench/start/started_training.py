@@ -38,6 +38,39 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
 
     ends: list[float] = []
     recorder = _recorder() if order.get("trace") else None
+    clock = _clock(ends, recorder)
+    keras.utils.set_random_seed(0)
+    task = compared_task(order["network"])
+    task.model.compile(**task.settings)
+    epochs = -(-order["steps"] // EPOCH_STEPS)
+    epoch_steps = round(order["steps"] / epochs)
+    x, y = task.drawn(task.batch * epoch_steps)
+    options = {"batch_size": task.batch, "epochs": epochs, "verbose": 0, "shuffle": False}
+    moves: list[Any] = []
+    if order["arrangement"] == KERAS:
+        task.model.fit(x, y, **options, callbacks=[clock])
+    else:
+        with hm.Cluster.emulate(order["shares"]) as cluster:
+            fastest = int(np.argmax(order["shares"]))
+            given = {"plan": hm.Plan.single(task.model, fastest, cluster, task.batch)} if order["arrangement"] == ONE else {}
+            measure = MEASURES.get(order["arrangement"], "first")
+            model = hm.distribute(task.model, cluster, measure=measure, **given)
+            model.fit(x, y, **options, callbacks=[clock])
+            distribution = hm.distribution(model)
+            assert distribution is not None
+            moves = [[move.step, move.after.strategy] for move in distribution.moves]
+    end_s, begin_s = time.time(), order["begin_s"]
+    lengths = np.diff(ends[-LAST_STEPS:])
+    if recorder is not None:
+        first_last_s = ends[0] - begin_s, ends[-1] - begin_s
+        recorder.trace(order["network"], order["shares"], distribution.moves, *first_last_s).save(order["trace"])
+    figures = {"first_step_s": ends[0] - begin_s, "end_s": end_s - begin_s, "steps": len(ends), "moves": moves}
+    return {**figures, "step_s": float(np.median(lengths)) if len(lengths) else None}
+
+
+def _clock(ends: list[float], recorder: Any) -> Any:
+    """Return a callback that adds the time at which each step ends, and tells a recorder, if there is one, what is known then."""
+    import keras
 
     class Clock(keras.callbacks.Callback):  # type: ignore[misc]
         """Notes when steps end, without a hook for batches: before one of these the weights are written back."""
@@ -56,33 +89,7 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
 
             self.model.train_function = timed
 
-    keras.utils.set_random_seed(0)
-    task = compared_task(order["network"])
-    task.model.compile(**task.settings)
-    epochs = -(-order["steps"] // EPOCH_STEPS)
-    epoch_steps = round(order["steps"] / epochs)
-    x, y = task.drawn(task.batch * epoch_steps)
-    options = {"batch_size": task.batch, "epochs": epochs, "verbose": 0, "shuffle": False}
-    moves: list[Any] = []
-    if order["arrangement"] == KERAS:
-        task.model.fit(x, y, **options, callbacks=[Clock()])
-    else:
-        with hm.Cluster.emulate(order["shares"]) as cluster:
-            fastest = int(np.argmax(order["shares"]))
-            given = {"plan": hm.Plan.single(task.model, fastest, cluster, task.batch)} if order["arrangement"] == ONE else {}
-            measure = MEASURES.get(order["arrangement"], "first")
-            model = hm.distribute(task.model, cluster, measure=measure, **given)
-            model.fit(x, y, **options, callbacks=[Clock()])
-            distribution = hm.distribution(model)
-            assert distribution is not None
-            moves = [[move.step, move.after.strategy] for move in distribution.moves]
-    end_s, begin_s = time.time(), order["begin_s"]
-    lengths = np.diff(ends[-LAST_STEPS:])
-    if recorder is not None:
-        first_last_s = ends[0] - begin_s, ends[-1] - begin_s
-        recorder.trace(order["network"], order["shares"], distribution.moves, *first_last_s).save(order["trace"])
-    figures = {"first_step_s": ends[0] - begin_s, "end_s": end_s - begin_s, "steps": len(ends), "moves": moves}
-    return {**figures, "step_s": float(np.median(lengths)) if len(lengths) else None}
+    return Clock()
 
 
 def _recorder() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.exploration.records import Knowledge, TakeStep, Watch
+from hetero_mtf.planning.exploration.records import BuildPlan, Knowledge, TakeStep, Watch
 from tests.tools.bench.start.made_up_traces import made_up_trace
 from tools.bench.start.recorded_world import RecordedPolicy, RecordedWorld
 from tools.bench.start.simulated_start import simulated
@@ -52,8 +52,6 @@ def test_work_that_goes_on_at_the_end_is_waited_for() -> None:
     trace = made_up_trace(watched=0)
 
     def builds_last(known: Knowledge) -> object:
-        from hetero_mtf.planning.exploration.records import BuildPlan
-
         last = known.left == 1 and not known.busy
         return BuildPlan(RecordedWorld(trace).plans[1]) if last else TakeStep()  # type: ignore[arg-type]
 

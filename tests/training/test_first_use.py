@@ -136,15 +136,15 @@ def test_the_plan_of_several_devices_is_measured_once_and_kept(own_cache: pathli
         with hm.Trainer(model, cluster=cluster, refine_s=3.0) as trainer:
             trainer.fit(x, y, batch_size=16, verbose=2)
             first, refinement = trainer.plan, trainer.refinement
-            assert trainer.rebalancer is not None and refinement is not None and trainer.rebalancer.profile == refinement.profile
+            assert trainer.controller is not None and refinement is not None and trainer.controller.profile == refinement.profile
         said = capsys.readouterr().err
         assert refinement is not None and f"strategy {first.strategy} on " in said and f"kept in {own_cache}" in said
         with hm.Trainer(model, cluster=cluster) as again:
             again.prepare(16)
-            assert again.plan.built_from == first.built_from and again.refinement is None and again.rebalancer is not None
+            assert again.plan.built_from == first.built_from and again.refinement is None and again.controller is not None
         with hm.Trainer(model, cluster=cluster, rebalance=False) as steady:
             steady.prepare(16, verbose=0)
-            assert steady.rebalancer is None and steady.moves == ()
+            assert steady.controller is None and steady.moves == ()
         assert "measured 20" in capsys.readouterr().err
         (plan_file,), (profile_file,) = own_cache.glob("*.plan.json"), own_cache.glob("*.profile.json")
         plan_file.write_text("{")

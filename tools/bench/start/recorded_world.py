@@ -10,20 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.planning.exploration.records import (
-    ROUGH_ERROR,
-    Action,
-    BuildPlan,
-    Candidate,
-    Knowledge,
-    MoveTo,
-    Solution,
-    Solve,
-    TakeStep,
-    TraceStep,
-    Trial,
-    Watch,
-)
+from hetero_mtf.planning.exploration.actions import Action, BuildPlan, MoveTo, Solve, TakeStep, TraceStep, Watch
+from hetero_mtf.planning.exploration.records import ROUGH_ERROR, Candidate, Knowledge, Solution, Trial
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 from tools.bench.start.start_trace import COUNTED, OVERLAPPED, SETTLING, TRACED, WATCHED, Event, StartTrace
 from tools.bench.start.temper import Temper

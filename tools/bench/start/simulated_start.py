@@ -10,28 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from hetero_mtf.planning.exploration.actions import Action, BuildPlan, MoveTo, Solve, TakeStep, TraceStep, Watch
 from hetero_mtf.planning.exploration.next_action import next_action
-from hetero_mtf.planning.exploration.records import (
-    Action,
-    Build,
-    BuildPlan,
-    Candidate,
-    Knowledge,
-    MoveTo,
-    Solution,
-    Solve,
-    TakeStep,
-    TraceStep,
-    Trial,
-    Watch,
-    moved,
-    refused,
-    size_of,
-    solved,
-    stepped,
-    traced,
-    was_built,
-)
+from hetero_mtf.planning.exploration.records import Build, Candidate, Knowledge, Solution, Trial, size_of
+from hetero_mtf.planning.exploration.transitions import moved, refused, solved, stepped, traced, was_built
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.plan_run import TracedStep
 from tools.bench.start.start_trace import COUNTED, OVERLAPPED, SETTLING, TRACED, WATCHED

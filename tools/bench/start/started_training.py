@@ -108,7 +108,7 @@ def controller_of(model: Any) -> Any:
     import hetero_mtf as hm
 
     trainer: Any = hm.distribution(model)._trainer  # type: ignore[union-attr]
-    return getattr(trainer, "controller", None) or trainer.rebalancer
+    return trainer.controller
 
 
 if __name__ == "__main__":

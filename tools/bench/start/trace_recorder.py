@@ -49,7 +49,7 @@ class TraceRecorder:
             before = Knowledge(known.trials[:1], known.floor)
         self._note_events(before, known)
         present = self._index(known.trial.plan)
-        if known.taken == before.taken:
+        if known.rest is not None:
             if self._events[-1:] == [] or self._events[-1].name != "watch":
                 self._events.append(Event(len(self._steps), "watch"))
             self._steps.append((present, WATCHED, "", seconds))

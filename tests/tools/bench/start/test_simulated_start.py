@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetero_mtf.planning.exploration.records import BuildPlan, Knowledge, TakeStep, Watch
+from hetero_mtf.planning.exploration.actions import BuildPlan, TakeStep, Watch
+from hetero_mtf.planning.exploration.records import Knowledge
 from tests.tools.bench.start.made_up_traces import made_up_trace
 from tools.bench.start.recorded_world import RecordedPolicy, RecordedWorld
 from tools.bench.start.simulated_start import simulated

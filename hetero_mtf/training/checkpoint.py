@@ -22,6 +22,7 @@ from hetero_mtf.graph.records import LayerGraph, Variable
 from hetero_mtf.graph.variable_keys import slot_key, variable_key
 from hetero_mtf.json_file import replace_file
 from hetero_mtf.keras_reading.keras_call import weights_of
+from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.program.loss_scale import LossScale
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.training.array_archive import DAMAGED, read_archive, write_archive
@@ -49,6 +50,7 @@ class State:
     position : position of the batch source, None between calls of `fit`.
     loss_scale : state of the loss scale, None where losses are not scaled.
     notes : what else is stored with it, a JSON object.
+    plans : the plans so far; None in files of earlier versions.
     """
 
     digest: str
@@ -59,6 +61,7 @@ class State:
     position: Mapping[str, Any] | None = None
     loss_scale: LossScale | None = None
     notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    plans: PlanHistory | None = None
 
 
 def save_state(path: str | os.PathLike[str], state: State) -> None:
@@ -80,6 +83,7 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "finite": is_finite(state.values),
         **({"loss_scale": dataclasses.asdict(state.loss_scale)} if state.loss_scale is not None else {}),
         **({"notes": dict(state.notes)} if state.notes else {}),
+        **({"plans": state.plans.to_json()} if state.plans is not None else {}),
     }
     values = {name: _storable(np.asarray(value)) for name, value in state.values.items()}
     meta = json.loads(json.dumps(meta))  # as it will be read
@@ -130,7 +134,8 @@ def load_state(path: str | os.PathLike[str]) -> State:
             raise CheckpointError(f"{source} is not a complete checkpoint ({'; '.join(faults)})", _REMEDY)
         scale = LossScale(**meta["loss_scale"]) if "loss_scale" in meta else None
         counters = meta["step"], meta["seed"], meta["position"]
-        return State(meta["digest"], meta["optimizer"], arrays, *counters, scale, meta.get("notes", {}))
+        plans = _plans(meta["plans"], source) if "plans" in meta else None
+        return State(meta["digest"], meta["optimizer"], arrays, *counters, scale, meta.get("notes", {}), plans)
     except CheckpointError:
         raise
     except OSError as fault:
@@ -184,6 +189,14 @@ def _meta_faults(meta: Mapping[str, Any]) -> list[str]:
     if "loss_scale" in meta:
         faults += _loss_scale_faults(meta["loss_scale"])
     return faults
+
+
+def _plans(spans: Any, source: pathlib.Path) -> PlanHistory:
+    """Return the plans in the document of a checkpoint."""
+    try:
+        return PlanHistory.from_json(spans if isinstance(spans, list) else [spans])
+    except HeteroError as fault:
+        raise CheckpointError(f"{source} is not a complete checkpoint (plans: {fault.reason})", _REMEDY) from fault
 
 
 def _loss_scale_faults(scale: Any) -> list[str]:

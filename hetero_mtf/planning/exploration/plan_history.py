@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from typing import Any
 
@@ -21,10 +22,12 @@ class PlanSpan:
     ----------
     step : number of steps taken before its first one.
     plan : the plan.
+    step_s : median seconds of a step under it; None where they were not measured. Spans are equal whatever it is.
     """
 
     step: int
     plan: Plan
+    step_s: float | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +67,7 @@ class PlanHistory:
         ----------
         path : path of the file to write or replace.
         """
-        spans = [{"step": span.step, "plan": span.plan.to_json()} for span in self.spans]
-        write_json(path, {"kind": KIND, "version": VERSION, "spans": spans})
+        write_json(path, {"kind": KIND, "version": VERSION, "spans": self.to_json()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PlanHistory:
@@ -85,12 +87,38 @@ class PlanHistory:
         spans = document.get("spans")
         if not isinstance(spans, list) or set(document) - {"kind", "version", "spans"}:
             raise PlanError(f"{source} has no list of spans", "record the training again")
-        return cls(tuple(_span(entry, f"{source}: spans[{at}]") for at, entry in enumerate(spans)))
+        return cls.from_json(spans, f"{source}: ")
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the spans as JSON objects, in their order."""
+        return [
+            {"step": span.step, "plan": span.plan.to_json(), **({} if span.step_s is None else {"step_s": span.step_s})}
+            for span in self.spans
+        ]
+
+    @classmethod
+    def from_json(cls, spans: list[Any], source: str = "") -> PlanHistory:
+        """Return the plans in a list that `to_json` returned.
+
+        Parameters
+        ----------
+        spans : the list.
+        source : what messages say before the name of an entry.
+
+        Raises
+        ------
+        HeteroError
+            If it has faults.
+        """
+        return cls(tuple(_span(entry, f"{source}spans[{at}]") for at, entry in enumerate(spans)))
 
 
 def _span(entry: Any, source: str) -> PlanSpan:
-    if not isinstance(entry, dict) or set(entry) != {"step", "plan"} or not isinstance(entry["plan"], dict):
+    if not isinstance(entry, dict) or set(entry) - {"step_s"} != {"step", "plan"} or not isinstance(entry["plan"], dict):
         raise PlanError(f"{source} is no plan with the step that it begins at", "record the training again")
-    if isinstance(entry["step"], bool) or not isinstance(entry["step"], int):
-        raise PlanError(f"{source}.step is {entry['step']!r}, must be a whole number", "record the training again")
-    return PlanSpan(entry["step"], Plan.from_json(entry["plan"], f"{source}.plan"))
+    step, step_s = entry["step"], entry.get("step_s")
+    if isinstance(step, bool) or not isinstance(step, int):
+        raise PlanError(f"{source}.step is {step!r}, must be a whole number", "record the training again")
+    if step_s is not None and (isinstance(step_s, bool) or not isinstance(step_s, (int, float)) or not 0 < step_s < math.inf):
+        raise PlanError(f"{source}.step_s is {step_s!r}, must be seconds above 0", "record the training again")
+    return PlanSpan(step, Plan.from_json(entry["plan"], f"{source}.plan"), step_s)

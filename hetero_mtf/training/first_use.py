@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,12 +26,12 @@ from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.stale.engine import engine_of
 from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.controller import Controller
-from hetero_mtf.training.control.measure_option import DEFAULT
+from hetero_mtf.training.control.measure_option import DEFAULT, FIRST
 from hetero_mtf.training.control.move import Move
 from hetero_mtf.training.control.rebalance_request import can_rebalance
 from hetero_mtf.training.control.replay import Replay
 from hetero_mtf.training.keras_side import Settings, read_weights, with_initial_slots
-from hetero_mtf.training.plan_choice import Choice, Task, choose_plan
+from hetero_mtf.training.plan_choice import Choice, Task, choose_plan, resumed_choice
 
 BATCH_SIZE = 32  # of arrays, where none is given, as in Keras
 
@@ -171,6 +172,15 @@ class PlannedOnUse:
             self._begin_with(choice)
         return self.plan
 
+    def _begin_resumed(self, plans: PlanHistory | None, step: int) -> None:
+        """Begin, where there is no plan yet, with the one in force when a state was saved, or where plans are repeated with its step's."""
+        plans = self._measure if isinstance(self._measure, PlanHistory) else plans
+        if self._held is None and plans is not None and self._measure != FIRST:
+            plan = plans.at(step)
+            choice = resumed_choice(self._task(plan.batch_size), plan, self._measure)
+            if choice is not None:
+                self._begin_with(choice)
+
     def _begin_with(self, choice: Choice) -> None:
         """Begin with a plan that was chosen; try others as training steps, or go through those of an earlier training."""
         self._begin(choice.plan, choice.profile)
@@ -221,12 +231,14 @@ class PlannedOnUse:
             If there is no plan yet.
         """
         moves = self.moves[self._earlier_moves :]
-        first = PlanSpan(self._planned_at, moves[0].before if moves else self.plan)
-        spans: list[PlanSpan] = []
-        for span in (*self._earlier_spans, first, *(PlanSpan(move.step, move.after) for move in moves)):
-            while spans and spans[-1].step >= span.step:  # from before an earlier step was gone back to
+        starts, plans = [self._planned_at, *(move.step for move in moves)], [*(move.before for move in moves), self.plan]
+        spans = list(self._earlier_spans)
+        for step, plan, step_s in zip(starts, plans, [*(move.before_s for move in moves), math.inf]):
+            while spans and spans[-1].step >= step:  # from before an earlier step was gone back to
                 spans.pop()
-            spans.append(span)
+            goes_on = bool(spans) and spans[-1].plan.built_from == plan.built_from  # after a state was restored
+            last = spans.pop() if goes_on else PlanSpan(step, plan)
+            spans.append(PlanSpan(last.step, last.plan, step_s if 0 < step_s < math.inf else last.step_s))
         return PlanHistory(tuple(spans))
 
     def _first_values(self) -> dict[str, np.ndarray]:

@@ -72,7 +72,7 @@ class Kept(PlannedOnUse):
         values = self._engine.read()
         check_replacement(path, self._graph, values, self._step, only_finite)
         counters = self._step, self._seed, position, self._loss_scale
-        save_state(path, State(self._graph.digest, self._optimizer_name, values, *counters, self.notes))
+        save_state(path, State(self._graph.digest, self._optimizer_name, values, *counters, self.notes, self.plan_history))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the trained network in a form of Keras, by the ending of the path; what is read from it predicts the same.
@@ -112,6 +112,9 @@ class Kept(PlannedOnUse):
     def restore(self, path: str | os.PathLike[str], state: State | None = None) -> None:
         """Take over the state in a file written by `save`, under whatever plan is in force here.
 
+        Where there is none yet and `measure` is "steps", training goes on under the plan that was in force when the state was saved, and
+        tries others. `plan_history` has the plans of the steps before from the file.
+
         Slots that this trainer's optimizer does not keep, such as the momentum of SGD where it has none here, are left out.
 
         Parameters
@@ -128,7 +131,8 @@ class Kept(PlannedOnUse):
         state = state or load_state(path)
         check_state(path, state, self._graph, self._optimizer_name)
         values = with_initial_slots(self._graph, self._rule, fitting_values(path, state, self._graph, self._rule))
-        spans = self.plan_history.spans
+        self._begin_resumed(state.plans, state.step + (0 if state.loss_scale is None else state.loss_scale.skipped))
+        spans = (state.plans or self.plan_history).spans
         self._stop_exploring()  # plans that are built draw random numbers by the seed before
         self._replace_engine(self.plan, values, state.seed)
         self._step, self._position, self.notes = state.step, state.position, state.notes

@@ -23,12 +23,14 @@ from hetero_mtf.devices import environment
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.choose import plan as make_plan
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.exploration.candidates import first_plan
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.exploration.records import Learnt
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
+from hetero_mtf.planning.refinement.corrector import prediction
 from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.losses import read_loss
 from hetero_mtf.program.optimizer_reading import keras_optimizer
@@ -144,6 +146,39 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
     where = _keep({profile_file: refinement.profile, plan_file: refinement.plan})
     say(f"{_text(refinement.plan)}, measured {seconds_text(refinement.best.median_s)}{_gain(refinement)}; {where}", verbose)
     return Choice(refinement.plan, refinement, refinement.profile)
+
+
+def resumed_choice(task: Task, plan: Plan, measure: str | PlanHistory) -> Choice | None:
+    """Return the plan that an earlier training was saved under, to go on with and to try others where steps do; None where it does not fit.
+
+    Parameters
+    ----------
+    task : what is to be trained.
+    plan : the plan.
+    measure : as `read_measure` returns it; not to measure before training.
+
+    Raises
+    ------
+    HeteroError
+        If a plan to be repeated does not fit, or a worker dies.
+    """
+    if isinstance(measure, PlanHistory):
+        return dataclasses.replace(_repeated(task, measure, "auto"), plan=plan)
+    try:
+        check_plan(plan, task.graph)
+        check_cluster(plan, task.cluster)
+    except PlanError:
+        return None
+    if measure == NEVER:
+        return Choice(plan)
+    choice = choose_plan(task, 0.0, 0, measure)
+    if choice.profile is not None:
+        try:
+            prediction(Costs(choice.profile), plan)
+        except PlanError:
+            return None
+    say(f"training goes on with {_text(plan)}{'; its steps try other plans' if choice.explored is not None else ''}", "auto")
+    return dataclasses.replace(choice, plan=plan)
 
 
 def _repeated(task: Task, history: PlanHistory, verbose: str | int) -> Choice:

@@ -1,6 +1,7 @@
 """`hetero-mtf plan`: from a profile by any strategy, or from typed shares."""
 
 import dataclasses
+import datetime
 
 import pytest
 
@@ -84,3 +85,15 @@ def test_steps_are_run_with_the_optimizer_that_the_profile_was_measured_for(cli,
 def test_refinement_without_what_it_runs_on_is_wrong_usage(cli, profile, options):
     said = cli("plan", profile, *options)
     assert said.code == 2 and "--refine" in said.err
+
+
+def test_the_age_of_a_profile_is_said_from_a_day_on(cli, profile, tmp_path):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    for hours, text in ((3, ""), (80, "3 days ago")):
+        path, measured_at = tmp_path / "p.json", (now - datetime.timedelta(hours=hours)).isoformat()
+        dataclasses.replace(Profile.load(profile), measured_at=measured_at).save(path)
+        planned, explained = cli("plan", path, "-o", tmp_path / "plan.json"), cli("explain", path)
+        assert planned.code == explained.code == 0
+        assert (f"{path} was measured {text} ({measured_at[:10]})\n" in planned.out) == bool(text)
+        assert ("days ago" in planned.out) == bool(text)
+        assert f"measured at {measured_at}{', ' * bool(text)}{text}\n" in explained.out

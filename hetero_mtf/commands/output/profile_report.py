@@ -10,7 +10,7 @@ import click
 
 from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.validity import PROGRAMS, profile_warnings
+from hetero_mtf.planning.profile.validity import PROGRAMS, age_text, profile_warnings
 from hetero_mtf.report.profile.profile_facts import profile_facts
 from hetero_mtf.report.profile.sections import profile_sections
 from hetero_mtf.report.section import Section, sections_text
@@ -23,7 +23,7 @@ def profile_report(profile: Profile, what_if: Sequence[str] = ()) -> tuple[Secti
     ----------
     what_if : hypothetical changes, for a profile that was changed.
     """
-    return profile_sections(profile_facts(profile), profile_warnings(profile), what_if)
+    return profile_sections(profile_facts(profile), profile_warnings(profile), what_if, age_text(profile))
 
 
 def profile_text(profile: Profile) -> str:

@@ -16,6 +16,7 @@ from hetero_mtf.planning.choose import PIPELINES_UP_TO, plan_if
 from hetero_mtf.planning.pipeline.device_groups import ALL_GROUPS_UP_TO
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.validity import age_text
 from hetero_mtf.planning.profile.what_if import WhatIf
 
 
@@ -65,4 +66,7 @@ def _planned(profile: Profile, what_if: WhatIf, request: PlanningRequest) -> Pla
         search.draw(choice.convergence, planned)
         click.echo(f"written to {choice.convergence}\n")
     print_profile_warnings(profile)
+    age = age_text(profile)
+    if age:
+        click.echo(f"{request.profile_file} was measured {age} ({profile.measured_at[:10]})\n")
     return planned

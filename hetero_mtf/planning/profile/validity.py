@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -104,6 +105,18 @@ def days_old(profile: Profile, now: datetime.datetime) -> float:
     measured_at = datetime.datetime.fromisoformat(profile.measured_at.replace("Z", "+00:00"))
     measured_at = measured_at if measured_at.tzinfo else measured_at.replace(tzinfo=datetime.timezone.utc)
     return (now - measured_at) / datetime.timedelta(days=1)
+
+
+def age_text(profile: Profile, now: datetime.datetime | None = None) -> str:
+    """Return how many days ago a profile was measured, such as "3 days ago"; "" for less than a day.
+
+    Parameters
+    ----------
+    profile : Profile.
+    now : the time, with its zone; None for that of the clock.
+    """
+    days = math.floor(days_old(profile, now or datetime.datetime.now(datetime.timezone.utc)))
+    return f"{days} day{'s' * (days > 1)} ago" if days >= 1 else ""
 
 
 def wide_spread(graph: Any, cluster: ClusterRecord, curves: Sequence[Curve]) -> str:

@@ -15,15 +15,18 @@ LINKS_UP_TO = 12  # rows; of more links the slowest are shown
 _HEADING = 14  # characters of a layer's name in a heading
 
 
-def profile_sections(facts: ProfileFacts, warnings: Sequence[str] = (), what_if: Sequence[str] = ()) -> tuple[Section, ...]:
+def profile_sections(
+    facts: ProfileFacts, warnings: Sequence[str] = (), what_if: Sequence[str] = (), age: str = ""
+) -> tuple[Section, ...]:
     """Return the sections of a profile, its verdict first.
 
     Parameters
     ----------
     warnings : warnings of the profile (`validity.profile_warnings`).
     what_if : hypothetical changes, for a profile that was changed.
+    age : how long ago it was measured (`validity.age_text`); "" where that does not matter.
     """
-    sections = [Section("Verdict", (_verdict(facts),), leads=True), _heading(facts, warnings, what_if), _devices(facts)]
+    sections = [Section("Verdict", (_verdict(facts),), leads=True), _heading(facts, warnings, what_if, age), _devices(facts)]
     sections += [_links(facts.links)] if facts.links else []
     sections += [_shares(facts)] if facts.shares and len(facts.devices) > 1 else []
     sections += correction_sections(facts.corrections) if facts.corrections is not None else []
@@ -44,10 +47,11 @@ def _verdict(facts: ProfileFacts) -> str:
     return f"{text}; a plan is predicted to be {best}"
 
 
-def _heading(facts: ProfileFacts, warnings: Sequence[str], what_if: Sequence[str]) -> Section:
+def _heading(facts: ProfileFacts, warnings: Sequence[str], what_if: Sequence[str], age: str) -> Section:
+    measured_at = f"{facts.measured_at}, {age}" if age else facts.measured_at
     lines = [
         f"network {facts.network} of {facts.layers} layers in {facts.dtype}, batches of {facts.batch_size} samples, {facts.optimizer}",
-        f"{facts.curves} curves and {len(facts.links)} links of {len(facts.devices)} devices, measured at {facts.measured_at}",
+        f"{facts.curves} curves and {len(facts.links)} links of {len(facts.devices)} devices, measured at {measured_at}",
     ]
     return Section("Profile", (*lines, *(f"what-if, not measured: {clause}" for clause in what_if), *warnings))
 

@@ -11,7 +11,7 @@ from hetero_mtf.devices import ClusterRecord
 from hetero_mtf.errors import ProfileError
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.validity import check_profile, days_old, profile_warnings, same_device, wide_spread
+from hetero_mtf.planning.profile.validity import age_text, check_profile, days_old, profile_warnings, same_device, wide_spread
 from tests.planning.networks import cluster_of, pair_net, profile_of
 
 NOW = datetime.datetime(2026, 1, 20, 12, tzinfo=datetime.timezone.utc)
@@ -34,6 +34,14 @@ def test_a_profile_is_stale_after_thirty_days_and_cannot_be_from_the_future(prof
     assert profile_warnings(dataclasses.replace(profile, measured_at="2025-12-22T00:00:00Z"), now=NOW) == []
     (warning,) = profile_warnings(dataclasses.replace(profile, measured_at="2026-02-01T00:00:00+00:00"), now=NOW)
     assert warning == "the profile is from the future (2026-02-01, now it is 2026-01-20); set the clock and calibrate again"
+
+
+@pytest.mark.parametrize(
+    "measured_at, text",
+    [("2026-01-19T12:00:01", ""), ("2026-01-19T12:00:00", "1 day ago"), ("2025-12-01", "50 days ago"), ("2026-02-01", "")],
+)
+def test_the_age_of_a_profile_is_told_in_days_from_the_first_on(measured_at: str, text: str, profile: Profile) -> None:
+    assert age_text(dataclasses.replace(profile, measured_at=measured_at), NOW) == text
 
 
 def test_the_clock_is_read_where_no_time_is_given(profile: Profile) -> None:

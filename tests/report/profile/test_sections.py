@@ -19,6 +19,12 @@ def titled(sections: tuple[Section, ...]) -> dict[str, Section]:
     return {section.title: section for section in sections}
 
 
+def test_the_age_of_a_profile_stands_behind_its_date() -> None:
+    assert any(line.endswith(f"measured at {FACTS.measured_at}") for line in titled(profile_sections(FACTS))["Profile"].sentences)
+    aged = titled(profile_sections(FACTS, age="3 days ago"))["Profile"].sentences
+    assert any(line.endswith(f"measured at {FACTS.measured_at}, 3 days ago") for line in aged)
+
+
 def test_the_tables_hold_the_facts() -> None:
     sections = titled(profile_sections(FACTS))
     devices, links, shares = (sections[name].table for name in ("Devices", "Links", "Shares that these speeds suggest"))

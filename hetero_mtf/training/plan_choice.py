@@ -131,12 +131,13 @@ def choose_plan(task: Task, refine_s: float, verbose: str | int = "auto", measur
             say(f"{_text(plan)}; measured {earlier.measured_at[:10]}, kept in {folder}", verbose)
             return Choice(plan, profile=earlier)
         profile = earlier
-        if measure == NEVER:
-            return Choice(make_plan(profile), profile=profile)
-        if measure == STEPS:
-            return Choice(make_plan(profile), profile=profile, explored=functools.partial(_keep_learnt, folder, name))
+        if measure in (NEVER, STEPS):
+            plan = make_plan(profile)
+            tries = "; its steps try other plans" if measure == STEPS else ""
+            say(f"training begins with {_text(plan)}, by the profile of {profile.measured_at[:10]} kept in {folder}{tries}", verbose)
+            return Choice(plan, profile=profile, explored=functools.partial(_keep_learnt, folder, name) if measure == STEPS else None)
     elif measure == NEVER:
-        raise PlanError("there is no plan for this network, and none is measured", "give plan=..., or leave measure out")
+        raise PlanError("there is no plan for this network, and none is measured", "give a plan, or let the devices be measured")
     elif measure == STEPS:
         return _first_plan(task, folder, name, verbose)
     else:
@@ -207,7 +208,8 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
             plan_file.unlink()  # that of a profile that holds no longer
         say(f"training begins with {_text(plan)}; its steps try other plans", verbose)
     elif (kept := _kept_plan(plan_file, task, verbose)) is not None:
-        say(f"{_text(kept)}; tried {profile.corrections.corrected_at[:10]}, kept in {folder}", verbose)
+        tried_at = profile.corrections.corrected_at or profile.measured_at
+        say(f"{_text(kept)}; tried {tried_at[:10]}, kept in {folder}", verbose)
         return Choice(kept, profile=profile)
     else:
         plan = first_plan(profile)

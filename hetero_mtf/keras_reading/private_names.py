@@ -213,6 +213,14 @@ def begin_at(model: Any, epoch: int | None) -> None:
     model._initial_epoch = epoch
 
 
+# Callbacks
+
+
+def train_writer(board: Any) -> Any:
+    """Return the writer of a TensorBoard callback's events of training; others get it by batch, and not where it writes by epoch (all)."""
+    return board._train_writer
+
+
 # Optimizers
 
 

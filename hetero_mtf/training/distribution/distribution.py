@@ -29,6 +29,7 @@ from hetero_mtf.training.loops.keras_batches import arrays_of
 from hetero_mtf.training.loops.keras_loops import FUNCTIONS, KerasLoops
 from hetero_mtf.training.loops.model_metrics import ModelMetrics, symbolic_batch
 from hetero_mtf.training.loops.own_weights import OwnWeights
+from hetero_mtf.training.loops.plan_events import PlanEvents, plan_events
 from hetero_mtf.training.plan_choice import say
 
 
@@ -126,7 +127,7 @@ class Distribution(KerasLoops):
             return self._model.fit(*arguments, **options)
         bound = inspect.signature(kind.fit).bind(self._model, *arguments, **options)
         given = bound.arguments.get("callbacks")
-        callbacks = list(listed(given))
+        callbacks = [each for each in listed(given) if not isinstance(each, PlanEvents)]  # of an earlier call
         bound.arguments["callbacks"] = self._with_first(given, callbacks)
         self._verbose = bound.arguments.get("verbose", "auto")
         self._fitting, self._looked_at, self._steps_ahead = True, look_between_batches(callbacks), None
@@ -231,11 +232,13 @@ class Distribution(KerasLoops):
 
     def _with_first(self, given: Any, callbacks: list[Any]) -> Any:
         first = first_callback(self._at_epoch_begin, self._at_epoch_end)
+        own = [first, *plan_events(callbacks, lambda: self.moves, lambda: 0 if self._trainer is None else self._trainer.step)]
         if not isinstance(given, keras.callbacks.CallbackList):
-            return [first, *callbacks]
-        first.set_model(self._model)
-        first.set_params(given.params)
-        given.callbacks = [first, *(each for each in given.callbacks if type(each).__qualname__ != type(first).__qualname__)]
+            return [*own, *callbacks]
+        for each in own:
+            each.set_model(self._model)
+            each.set_params(given.params)
+        given.callbacks = [*own, *(each for each in callbacks if type(each).__qualname__ != type(first).__qualname__)]
         return given
 
     def _note_compilation(self) -> None:

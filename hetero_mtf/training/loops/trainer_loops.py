@@ -25,6 +25,7 @@ from hetero_mtf.training.loops.keras_batches import arrays_of
 from hetero_mtf.training.loops.keras_loops import KerasLoops
 from hetero_mtf.training.loops.model_metrics import ModelMetrics
 from hetero_mtf.training.loops.own_weights import OwnWeights
+from hetero_mtf.training.loops.plan_events import plan_events
 from hetero_mtf.training.loops.source_adapter import SourceBatches
 from hetero_mtf.training.trained import shown_losses
 
@@ -220,7 +221,8 @@ class TrainerLoops(KerasLoops):
         first = first_callback(self._at_epoch_begin, self._at_epoch_end)
         last = last_callback(self)
         params = {"verbose": verbose, "epochs": epochs, "steps": steps}
-        each = [first, *callbacks, last]
+        events = plan_events(callbacks, lambda: self._trainer.moves, lambda: self._trainer.step) if add_history else []
+        each = [first, *events, *callbacks, last]
         listeners = keras.callbacks.CallbackList(each, add_history=add_history, add_progbar=bool(verbose), model=self._model, **params)
         listeners.callbacks.remove(last)
         listeners.callbacks.append(last)

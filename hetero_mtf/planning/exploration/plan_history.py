@@ -37,6 +37,7 @@ class PlanHistory:
     Parameters
     ----------
     spans : in the order of their steps, at least one.
+    steps : number of steps taken in all; None where that is not known. Histories are equal whatever it is.
 
     Raises
     ------
@@ -45,6 +46,7 @@ class PlanHistory:
     """
 
     spans: tuple[PlanSpan, ...]
+    steps: int | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         steps = [span.step for span in self.spans]
@@ -67,7 +69,8 @@ class PlanHistory:
         ----------
         path : path of the file to write or replace.
         """
-        write_json(path, {"kind": KIND, "version": VERSION, "spans": self.to_json()})
+        steps = {} if self.steps is None else {"steps": self.steps}
+        write_json(path, {"kind": KIND, "version": VERSION, **steps, "spans": self.to_json()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PlanHistory:
@@ -84,10 +87,12 @@ class PlanHistory:
         """
         source = os.fspath(path)
         document = read_json(path, kind=KIND, version=VERSION)
-        spans = document.get("spans")
-        if not isinstance(spans, list) or set(document) - {"kind", "version", "spans"}:
+        spans, steps = document.get("spans"), document.get("steps")
+        if not isinstance(spans, list) or set(document) - {"kind", "version", "spans", "steps"}:
             raise PlanError(f"{source} has no list of spans", "record the training again")
-        return cls.from_json(spans, f"{source}: ")
+        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
+            raise PlanError(f"{source}: steps is {steps!r}, must be a whole number from 0", "record the training again")
+        return dataclasses.replace(cls.from_json(spans, f"{source}: "), steps=steps)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the spans as JSON objects, in their order."""

@@ -17,6 +17,7 @@ from collections.abc import Set
 CHECKPOINT = "a checkpoint of hetero-mtf train --save"
 ARRAYS = "an .npz file of arrays"
 PROFILE = "a profile of hetero-mtf calibrate"
+PLAN_HISTORY = "the plans of a training"
 NIFTI = "a NIfTI file"
 GZIP = "a gzip file"
 MAX_JSON_BYTES = 256 * 2**20  # of a file that is read as JSON
@@ -24,7 +25,7 @@ HEAD_BYTES = 2**16  # by which a file is known
 _DOCUMENTS = {
     "plan": "a plan of hetero-mtf plan",
     "profile": PROFILE,
-    "plan_history": "the plans of a training",
+    "plan_history": PLAN_HISTORY,
     "measured": "the measured times of hetero-mtf train",
     "data": "the description of the volumes beside a checkpoint",
     "split": "a split of hetero-mtf train --split",

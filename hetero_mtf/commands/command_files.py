@@ -40,11 +40,12 @@ def train_files(request: TrainRequest) -> CommandFiles:
         outputs = FoldFiles.of(request).written(request.volumes.folds or 0)
     elif is_volumes(request.data):
         outputs += [file for path in request.run_files for file in _record(path)]
-    if request.plan is None and request.profile is None:
+    if request.plan is None and request.profile is None and not request.plans_by_trainer:
         outputs += command_file("the profile to be measured", beside(request.run_file, "profile"))
-    if request.plan is None and request.config_file is not None:
+    if request.plan is None and request.config_file is not None and not request.plans_by_trainer:
         outputs += command_file("the plan to be made", beside(request.run_file, "plan"))
-    inputs += command_file("--config", request.config)
+    inputs += [*command_file("--config", request.config), *command_file("--measure", request.repeated)]
+    outputs += command_file("the plans of the training", request.plans_file)
     outputs += command_file(USED_OPTIONS, request.config_file)
     outputs += [*command_file("--measured" if request.measured is not None else "the measured times", request.measured_file)]
     outputs += [] if split_is_read else split

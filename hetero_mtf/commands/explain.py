@@ -1,4 +1,4 @@
-"""`hetero-mtf explain`: a plan's sizes, prediction, bottleneck, alternatives and contributions, or a profile's speeds; and a what-if."""
+"""`hetero-mtf explain`: a plan's sizes, prediction, bottleneck, alternatives and contributions, a profile's speeds, a training's plans."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def command(
     batch_size: int | None,
     as_json: bool,
 ) -> None:
-    """Show what is in FILE, a plan or a profile.
+    """Show what is in FILE, a plan, a profile, or the plans of a training.
 
     Of a plan: sizes, the predicted step, the bottleneck, the alternatives considered and each device's contribution. Of a profile: the
-    speeds of devices and links, the shares that they suggest, and what a plan would gain.
+    speeds of devices and links, the shares that they suggest, and what a plan would gain. Of the plans of a training, state-plans.json:
+    from which step to which each was in force and how fast its steps were, then the last of them.
 
     With --scale, --add-like, --memory, --bandwidth or --batch-size another plan is made for the changed devices or batch size (by auto
     if auto made the plan, else by its strategy), and both are shown side by side; a profile is shown as changed.

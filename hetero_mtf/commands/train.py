@@ -11,6 +11,7 @@ from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.callbacks import CallbackOptions, callback_options
 from hetero_mtf.commands.options.config_file import HEADER, config_option
 from hetero_mtf.commands.options.loss_options import objective_options
+from hetero_mtf.commands.options.measure_choice import measure_option
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.pipeline_options import allow_stale_option
 from hetero_mtf.commands.options.requests import TrainRequest
@@ -37,6 +38,7 @@ from hetero_mtf.scratch_file import sole_writer
     help="How to plan where there is no --plan.",
 )
 @allow_stale_option
+@measure_option
 @click.option("--epochs", type=click.IntRange(1), default=5, help="Epochs in all, those before a --resume counted.")
 @click.option("--batch-size", type=click.IntRange(1), help=f"Batch size, samples/step.  [default: the plan's, or {SIZES}]")
 @shared.collective_option
@@ -67,6 +69,7 @@ def command(**options: Any) -> None:
     Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
     --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps, and
     all options: train --config state-config.yaml repeats the training of state.npz. A plan from --profile is saved beside --save.
+    With --measure steps training begins at once; which plans were in force when is saved as state-plans.json.
 
     Volumes (--data nifti:TABLE) come from a table of tab-separated columns participant_id, path and the labels', and where wanted
     session and mask. Every file is read before anything else, all faults are listed at once, and what evaluate and predict need to

@@ -178,7 +178,9 @@ class PlannedOnUse:
         if self._held is None and plans is not None and self._measure != FIRST:
             plan = plans.at(step)
             choice = resumed_choice(self._task(plan.batch_size), plan, self._measure)
-            if choice is not None:
+            if choice is None:  # as for another cluster
+                self.prepare(plan.batch_size)
+            else:
                 self._begin_with(choice)
 
     def _begin_with(self, choice: Choice) -> None:

@@ -29,7 +29,7 @@ from hetero_mtf.report.measured import Measured
 from hetero_mtf.training.checkpoint import load_state
 
 Tested = Callable[[Any], None]
-Train = Callable[..., tuple[dict[str, float], Measured | None]]
+Train = Callable[..., tuple[dict[str, float], Measured | None, Plan]]
 
 
 def planned_before(request: TrainRequest, asked: PlanRequest) -> PlanRequest:
@@ -57,7 +57,7 @@ def planned_before(request: TrainRequest, asked: PlanRequest) -> PlanRequest:
 
 def train_folds(
     request: TrainRequest, run: ChosenRun, prepared: Prepared, live: Any, stop: StopRequest, train: Train
-) -> tuple[dict[str, float], Measured | None]:
+) -> tuple[dict[str, float], Measured | None, Plan]:
     """Train and test on each fold in turn, save what each gives, and print the scores of each and of all together.
 
     Every fold begins with the weights that the network has when this is called, as if the model had been made again from the seed.
@@ -75,7 +75,7 @@ def train_folds(
 
     Returns
     -------
-    No metrics, as there are those of each fold, and the measured times of the first fold that was trained now.
+    No metrics, as there are those of each fold, the measured times of the first fold that was trained now, and the plan.
 
     Raises
     ------
@@ -98,14 +98,14 @@ def train_folds(
         begins = f"goes on with fold {fold}" if request.save is not None else f"begins fold {fold} again"
         stop.goes_on = f"the same command again {begins}"
         own_run = dataclasses.replace(run, workload=own, notes=_notes(run, own_request))
-        _, measured = train(own_request, own_run, prepared, live, stop, _saving(own, files, fold), not times)
+        _, measured, _ = train(own_request, own_run, prepared, live, stop, _saving(own, files, fold), not times)
         record = record.finish(fold)
         record.save(files.record)
         times += [] if measured is None else [measured]
     click.echo("")
     parts = [_loaded(data, files, fold) for fold in range(1, len(data.splits) + 1)]
     report_folds(files, record, parts, pooled(data.participants, parts))
-    return {}, times[0] if times else None
+    return {}, times[0] if times else None, prepared.plan
 
 
 def _begin(request: TrainRequest, workload: Workload, prepared: Prepared, files: FoldFiles) -> FoldRecord:

@@ -10,6 +10,7 @@ import click
 
 from hetero_mtf.commands.options.callbacks import CallbackOptions
 from hetero_mtf.commands.options.loss_options import ObjectiveChoice
+from hetero_mtf.commands.options.measure_choice import FIRST, MEASURES, STEPS, check_measure
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.options.volume_options import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.run_files import beside, best_file, config_file
@@ -94,8 +95,10 @@ class TrainRequest:
     config: str | None = None
     rebalance: bool | None = None
     collective: str | None = None
+    measure: str = FIRST
 
     def __post_init__(self) -> None:
+        check_measure(self)
         if self.rebalance and self.collective is not None:
             raise click.UsageError("--rebalance and --collective exclude each other: other plans choose their methods by size")
         if self.rebalance and self.plan is not None:
@@ -137,6 +140,21 @@ class TrainRequest:
     def config_file(self) -> str | None:
         """Where the options as used are written: beside what the run saves, None if it saves nothing."""
         return str(config_file(self.run_file)) if self._saves else None
+
+    @property
+    def plans_file(self) -> str | None:
+        """Where the plans are written that were in force when: beside what the run saves, where training steps try plans; else None."""
+        return str(beside(self.run_file, "plans")) if self._saves and self.measure == STEPS else None
+
+    @property
+    def repeated(self) -> str | None:
+        """The file with the plans of an earlier training, which are repeated; None where none are."""
+        return None if self.measure in MEASURES else self.measure
+
+    @property
+    def plans_by_trainer(self) -> bool:
+        """Whether the trainer finds its plans: as it tries or repeats them, or takes a kept one."""
+        return self.measure != FIRST and self.plan is None and self.profile is None
 
     @property
     def _saves(self) -> bool:

@@ -33,12 +33,14 @@ class Saving:
     every : steps between saves, or None for the end only.
     keep_going : whether training goes on where its numbers are NaN or infinite.
     kept : keeps the states on the way in numbered files; without `every`, those at the ends of epochs. None keeps none.
+    plans : path of the file for the plans so far, which is written with each state; None for none.
     """
 
     path: str | None
     every: int | None = None
     keep_going: bool = False
     kept: KeptStates | None = None
+    plans: str | None = None
 
 
 class Epochs(keras.callbacks.Callback):
@@ -61,6 +63,7 @@ class Epochs(keras.callbacks.Callback):
     ----------
     step_s : seconds of the steps so far, without the first two, which build the graph, and the last of each epoch, whose batch
         may be short.
+    timed_steps : of the same steps, the number of steps taken before, and their seconds.
     """
 
     def __init__(self, trainer: Any, epochs: int, source: BatchSource, saving: Saving, stop: StopRequest) -> None:
@@ -70,14 +73,19 @@ class Epochs(keras.callbacks.Callback):
         self._batches = source.batches_per_epoch or 1
         self._trained_s, self._waited_s, self._waited_before_s = 0.0, 0.0, 0.0
         self._path, self._every, self._keep_going, self._saved = saving.path, saving.every, saving.keep_going, 0
-        self._kept = saving.kept
+        self._kept, self._plans = saving.kept, saving.plans
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
         self._columns, self._widths = list[str](), list[int]()
         stop.saved = self.saved
         self._steps, self._first, self._start_s = 0, 0, 0.0
         self._warm_up, self._begin_s = WARM_UP_STEPS, 0.0
-        self.step_s: list[float] = []
+        self.timed_steps: list[tuple[int, float]] = []
+
+    @property
+    def step_s(self) -> list[float]:
+        """Seconds of the steps."""
+        return [seconds for _, seconds in self.timed_steps]
 
     @property
     def waiting(self) -> float | None:
@@ -123,7 +131,7 @@ class Epochs(keras.callbacks.Callback):
             self._warm_up -= 1
         else:
             self._trained_s, self._waited_s = self._trained_s + spent_s, self._waited_s + waited_s
-            self.step_s += [spent_s] if (self._first + self._steps + 1) % self._batches else []
+            self.timed_steps += [(self._trainer.step - 1, spent_s)] if (self._first + self._steps + 1) % self._batches else []
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
         if self._every is not None and self._trainer.step % self._every == 0:
@@ -162,6 +170,8 @@ class Epochs(keras.callbacks.Callback):
     def _save(self) -> None:
         if self._path is not None:
             self._trainer.save(self._path, only_finite=True)
+            if self._plans is not None:
+                self._trainer.plan_history.save(self._plans)
             self._saved = self._trainer.step
         self._stop.saved = self.saved
 

@@ -13,7 +13,7 @@ def beside(path: str | os.PathLike[str], kind: str) -> pathlib.Path:
     Parameters
     ----------
     path : path of a file of the run.
-    kind : "profile", "plan", "measured", or "data" for the description of the volumes that a network was trained on.
+    kind : "profile", "plan", "plans", "measured", or "data" for the description of the volumes that a network was trained on.
 
     Examples
     --------

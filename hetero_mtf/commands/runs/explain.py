@@ -14,9 +14,10 @@ from hetero_mtf.commands.options.what_if import WhatIfTexts
 from hetero_mtf.commands.output.profile_report import profile_json, profile_report
 from hetero_mtf.commands.process.run_files import beside_plan
 from hetero_mtf.errors import HeteroError, PlanError
-from hetero_mtf.file_kind import PROFILE, file_kind
+from hetero_mtf.file_kind import PLAN_HISTORY, PROFILE, file_kind
 from hetero_mtf.planning.choose import plan_if
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.layout.manual import device_names
 from hetero_mtf.planning.pipeline.plan_prediction import predict_plan
 from hetero_mtf.planning.pipeline.search import PipelineOptions
@@ -28,7 +29,9 @@ from hetero_mtf.report.before_after import before_after
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.page import ABOUT_PLAN, ABOUT_PROFILE, write_page
 from hetero_mtf.report.plan_facts import facts, reported_plan
+from hetero_mtf.report.plan_spans import plan_spans
 from hetero_mtf.report.section import Section, sections_text
+from hetero_mtf.training.control.text import split_text
 from hetero_mtf.units import list_text
 
 Loaded = TypeVar("Loaded")
@@ -60,6 +63,11 @@ def explain(
         return
     if as_json:
         raise click.UsageError("--json goes with a profile; a plan is a JSON file itself")
+    if file_kind(plan_file) == PLAN_HISTORY:
+        if profile_file is not None or measured_file is not None or what_if:
+            raise click.UsageError(f"{plan_file} has the plans of a training; --profile, --measured and what-if options go with a plan")
+        _explain_plans(plan_file, html)
+        return
     plan = Plan.load(plan_file)
     profile = _profile(profile_file, plan_file, plan, what_if)
     warnings = tuple(profile_warnings(profile)) if profile is not None else ()
@@ -88,6 +96,13 @@ def _explain_profile(path: str, what_if: WhatIf, html: str | None, as_json: bool
     clauses = what_if_clauses(measured, what_if) if what_if else ()
     names = list_text([device.name for device in profile.cluster.devices], 4)
     _show(profile_report(profile, clauses), html, f"{path}: {names}, batch size {profile.batch_size}", "profile")
+
+
+def _explain_plans(path: str, html: str | None) -> None:
+    """Show which plan of a training was in force when, and then the last of them."""
+    history = PlanHistory.load(path)
+    last = history.spans[-1].plan
+    _show((plan_spans(history, split_text), *facts(reported_plan(last, None, None, ()))), html, f"{path}: the last plan is {last.strategy}")
 
 
 def _profile(given: str | None, plan_file: str, plan: Plan, what_if: WhatIf) -> Profile | None:

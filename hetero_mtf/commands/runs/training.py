@@ -13,12 +13,14 @@ from hetero_mtf.commands.mri.fold_training import planned_before, train_folds
 from hetero_mtf.commands.mri.score_report import print_scores
 from hetero_mtf.commands.mri.volume_workload import workload_to_train
 from hetero_mtf.commands.options.config_record import save_config, used_options
+from hetero_mtf.commands.options.measure_choice import FIRST
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.volume_options import default_batch_size, is_volumes, table_of
 from hetero_mtf.commands.output.plan_report import verdict_text
 from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
 from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.commands.runs.network_training import train_network
+from hetero_mtf.commands.workload.begun_trainer import repeated_plans
 from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.comparison import compare
 from hetero_mtf.commands.workload.data_record import load_stored
@@ -50,6 +52,8 @@ def run_training(request: TrainRequest, data: LabelledData | None, started: Clus
         If something cannot be read or written, or does not fit.
     """
     before = _before(request)
+    if request.repeated is not None:
+        repeated_plans(request.repeated)  # raises where there are none, before the work
     request = dataclasses.replace(request, seed=before.seed, precision=request.precision or before.notes.precision)
     workload = _workload(request, data)
     run = chosen_run(request, workload, before.notes)
@@ -60,13 +64,16 @@ def run_training(request: TrainRequest, data: LabelledData | None, started: Clus
     with StopRequest() as stop, (started or open_cluster(request.cluster)) as live:
         stop.unresponsive = functools.partial(live.unresponsive, ANSWER_LIMIT_S)
         planned, train = _training(request, run)
-        prepared = prepare(planned, live, workload.model, workload.graph, choice)
-        prepared = _saved(request, _refined(request, run, prepared, live))
+        prepared = None
+        if not request.plans_by_trainer:
+            prepared = prepare(planned, live, workload.model, workload.graph, choice)
+            prepared = _saved(request, _refined(request, run, prepared, live))
         _save_options(request, prepared)
-        metrics, measured = train(request, run, prepared, live, stop)
-        comparison = compare(workload, prepared, live, choice, metrics) if request.compare else None
+        metrics, measured, last_plan = train(request, run, prepared, live, stop)
+        compared = prepared or Prepared(last_plan, None)
+        comparison = compare(workload, compared, live, choice, metrics) if request.compare else None
     times = comparison.times if comparison is not None else None
-    report = [verdict_text(prepared.plan, prepared.profile, measured, times), comparison.text if comparison is not None else ""]
+    report = [verdict_text(compared.plan, compared.profile, measured, times), comparison.text if comparison is not None else ""]
     for text in filter(None, report):
         click.echo(f"\n{text}")
     if measured is not None and request.measured_file is not None:
@@ -120,7 +127,7 @@ def _training(request: TrainRequest, run: ChosenRun) -> tuple[PlanRequest, Calla
 
 def _refined(request: TrainRequest, run: ChosenRun, prepared: Prepared, live: Any) -> Prepared:
     """Return the plan with the best measured step where none was given, and the training is long enough to try some."""
-    free = request.refine and request.collective is None and request.strategy == "auto"
+    free = request.refine and request.collective is None and request.strategy == "auto" and request.measure == FIRST
     if not free or prepared.profile is None or prepared.plan.schedule in STALE_SCHEDULES:
         return prepared
     steps = request.epochs * -(-run.workload.data.counts["train"] // prepared.plan.batch_size)
@@ -140,13 +147,15 @@ def _saved(request: TrainRequest, prepared: Prepared) -> Prepared:
     return dataclasses.replace(prepared, plan_file=path)
 
 
-def _save_options(request: TrainRequest, prepared: Prepared) -> None:
+def _save_options(request: TrainRequest, prepared: Prepared | None) -> None:
     """Write the options as they are used, with the plan that was made in place of those that it was made by."""
     if request.config_file is None:
         return
     changes: dict[str, Any] = {"seed": request.seed, "precision": request.precision}
-    if prepared.plan_file is not None:
+    if prepared is not None and prepared.plan_file is not None:
         changes |= {"plan": prepared.plan_file, "profile": None, "refine-time": None, "allow-stale": None, "collective": None}
-        changes["rebalance"] = None
+        changes |= {"rebalance": None, "measure": None}
+    if request.plans_file is not None:
+        changes |= {"measure": request.plans_file, "rebalance": None}
     save_config(request.config_file, used_options(click.get_current_context(), changes))
     click.echo(f"saved {request.config_file}")

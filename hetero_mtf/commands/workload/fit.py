@@ -11,6 +11,7 @@ from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.output.epoch_logs import EpochLogs
 from hetero_mtf.commands.output.epochs import Epochs, Saving
 from hetero_mtf.commands.output.kept_states import KeptStates
+from hetero_mtf.commands.output.move_lines import MoveLines
 from hetero_mtf.commands.output.watching import BestEpoch, StopEarly
 from hetero_mtf.commands.process.interruption import StopRequest
 from hetero_mtf.commands.process.run_files import best_file
@@ -65,7 +66,7 @@ def fit(request: TrainRequest, workload: Workload, trainer: Trainer, stop: StopR
     options, data, size = request.callbacks, workload.data, trainer.plan.batch_size
     resumed = request.resume is not None
     kept = None if options.keep is None else KeptStates(str(request.save), options.keep, trainer.step if resumed else None)
-    saving = Saving(request.save, request.save_every, request.keep_going, kept)
+    saving = Saving(request.save, request.save_every, request.keep_going, kept, request.plans_file)
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(data.training(size, request.seed))
         validation = stack.enter_context(data.testing(size, "validation")) if data.counts.get("validation") else None
@@ -75,6 +76,7 @@ def fit(request: TrainRequest, workload: Workload, trainer: Trainer, stop: StopR
             epoch = (trainer.position or {}).get("epoch", 0) if resumed else None
             logs = stack.enter_context(EpochLogs(options.log_dir, source, data.counts["train"], epoch, workload.logged))
             callbacks += logs.callbacks
+        callbacks += [] if request.repeated is not None else [MoveLines(trainer)]
         epochs = stack.enter_context(Epochs(trainer, request.epochs, source, saving, stop))
         stack.enter_context(stop.deferred())
         settings: dict[str, Any] = {"epochs": request.epochs, "verbose": 0, "keep_going": request.keep_going}

@@ -13,6 +13,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.checkpoint import load_state
 
 MOVES_AT = (0, 4, 9)
+BATCH, STEPS = 64, 23  # an epoch of the digits
 
 
 def _arrays(path):
@@ -105,25 +106,27 @@ def test_without_a_plan_nothing_is_trained_where_none_may_be_measured(cli, subje
 def test_a_training_that_was_killed_while_it_tried_plans_is_repeated_with_the_same_bits(start, tmp_path, processes, precision):
     state = tmp_path / "s.npz"
     network = ["--model", "hetero_mtf.models.digits:wide_digits", "--data", "digits", "--cluster", "emulate:1.0,0.5"]
-    network += ["--precision", precision, "--optimizer", "adam", "--epochs", "4", "--seed", "7", "--batch-size", "64"]
+    network += ["--precision", precision, "--optimizer", "adam", "--seed", "7", "--batch-size", str(BATCH)]
     tries = [*network, "--measure", "steps", "--save", state, "--save-every", "1", "--log-dir", tmp_path / "logs"]
     variables = {"HETERO_MTF_CACHE": str(tmp_path / "cache")}
-    killed = start("train", *tries, **variables)
-    assert processes.until(lambda: state.exists() and len(load_state(state).plans.spans) > 1, 300)
+    killed = start("train", *tries, "--epochs", "1000", **variables)  # long enough that trying plans pays
+    assert processes.until(lambda: state.exists() and len(load_state(state).plans.spans) > 1)
     killed.kill()
     killed.communicate()
     before = load_state(state)
-    assert 0 < before.step < 4 * 23 and before.plans.spans[0].step == 0
-    resumed = start("train", *tries, "--resume", state, **variables)
-    out, err = resumed.communicate(timeout=500)
+    assert before.plans.spans[0].step == 0 < before.step
+    interrupted = before.step // STEPS
+    epochs = ["--epochs", str(interrupted + 2)]
+    resumed = start("train", *tries, *epochs, "--resume", state, **variables)
+    out, err = resumed.communicate(timeout=250)
     assert resumed.returncode == 0 and f"going on after step {before.step}" in out, err
     after, plans = load_state(state), PlanHistory.load(tmp_path / "s-plans.json")
-    assert after.step == plans.steps == 4 * 23 and after.plans == plans and plans.spans[: len(before.plans.spans)] == before.plans.spans
-    replay = [*network, "--measure", tmp_path / "s-plans.json", "--save", tmp_path / "r.npz", "--log-dir", tmp_path / "replayed"]
+    assert after.step == plans.steps == (interrupted + 2) * STEPS and after.plans == plans
+    assert plans.spans[: len(before.plans.spans)] == before.plans.spans
+    replay = [*network, *epochs, "--measure", tmp_path / "s-plans.json", "--save", tmp_path / "r.npz", "--log-dir", tmp_path / "replayed"]
     repeated = start("train", *replay, **variables)
-    told, err = repeated.communicate(timeout=500)
+    told, err = repeated.communicate(timeout=250)
     assert repeated.returncode == 0, err
     assert _same(state, tmp_path / "r.npz") and _test_line(out) == _test_line(told)
-    whole = range(before.step // 23 + 1, 4)  # epochs that were not interrupted
-    one, other = _epochs(tmp_path / "logs"), _epochs(tmp_path / "replayed")
-    assert len(whole) >= 1 and all(one[epoch] == other[epoch] for epoch in whole)
+    one, other = (_epochs(tmp_path / name)[interrupted + 1] for name in ("logs", "replayed"))
+    assert one == other and one["samples"] > 0

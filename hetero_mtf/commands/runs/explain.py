@@ -29,8 +29,8 @@ from hetero_mtf.report.before_after import before_after
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.report.page import ABOUT_PLAN, ABOUT_PROFILE, write_page
 from hetero_mtf.report.plan_facts import facts, reported_plan
-from hetero_mtf.report.plan_spans import plan_spans
 from hetero_mtf.report.section import Section, sections_text
+from hetero_mtf.report.time_line.plan_spans import plan_spans
 from hetero_mtf.training.control.text import split_text
 from hetero_mtf.units import list_text
 

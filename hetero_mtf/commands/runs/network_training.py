@@ -11,7 +11,7 @@ from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.output.plan_report import plan_report, plan_summary
 from hetero_mtf.commands.process.interruption import StopRequest, naming
 from hetero_mtf.commands.process.output_file import save_model
-from hetero_mtf.commands.workload.begun_trainer import begun_trainer
+from hetero_mtf.commands.runs.begun_trainer import begun_trainer
 from hetero_mtf.commands.workload.first_plan import Prepared
 from hetero_mtf.commands.workload.fit import fit
 from hetero_mtf.commands.workload.run_settings import ChosenRun
@@ -19,8 +19,8 @@ from hetero_mtf.commands.workload.workload import Workload
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.spread import median_and_spread
 from hetero_mtf.report.measured import Measured, MeasuredPart, measured_task
-from hetero_mtf.report.plan_spans import plan_spans, timed_history
 from hetero_mtf.report.section import sections_text
+from hetero_mtf.report.time_line.plan_spans import plan_spans, timed_history
 from hetero_mtf.training.control.text import split_text
 from hetero_mtf.training.timing import trace_median_step
 

@@ -19,8 +19,8 @@ from hetero_mtf.commands.options.volume_options import default_batch_size, is_vo
 from hetero_mtf.commands.output.plan_report import verdict_text
 from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
 from hetero_mtf.commands.process.run_files import beside
+from hetero_mtf.commands.runs.begun_trainer import repeated_plans
 from hetero_mtf.commands.runs.network_training import train_network
-from hetero_mtf.commands.workload.begun_trainer import repeated_plans
 from hetero_mtf.commands.workload.chosen_optimizer import optimizer_of
 from hetero_mtf.commands.workload.comparison import compare
 from hetero_mtf.commands.workload.data_record import load_stored

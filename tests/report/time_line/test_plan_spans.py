@@ -7,8 +7,8 @@ import pytest
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.exploration.plan_history import PlanHistory, PlanSpan
 from hetero_mtf.report.page import page
-from hetero_mtf.report.plan_spans import TITLE, plan_spans, timed_history
 from hetero_mtf.report.section import sections_text
+from hetero_mtf.report.time_line.plan_spans import TITLE, plan_spans, timed_history
 from tests.planning.networks import pair_net, profile_of
 
 PROFILE = profile_of(pair_net(24, 24, 24), [2e6, 1e6], 1e-6, batch_size=8)

@@ -13,7 +13,7 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.checkpoint import load_state
 
 MOVES_AT = (0, 4, 9)
-BATCH, STEPS = 64, 23  # an epoch of the digits
+BATCH, STEPS = 32, 8  # samples a step, and steps an epoch, of the training that is killed
 
 
 def _arrays(path):
@@ -102,10 +102,13 @@ def test_without_a_plan_nothing_is_trained_where_none_may_be_measured(cli, subje
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # of a busy machine
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_training_that_was_killed_while_it_tried_plans_is_repeated_with_the_same_bits(start, tmp_path, processes, precision):
-    state = tmp_path / "s.npz"
-    network = ["--model", "hetero_mtf.models.digits:wide_digits", "--data", "digits", "--cluster", "emulate:1.0,0.5"]
+    state, data, rng = tmp_path / "s.npz", tmp_path / "data.npz", np.random.default_rng(3)
+    arrays = {"x_train": rng.normal(size=(BATCH * STEPS, 8, 8, 1)), "y_train": np.arange(BATCH * STEPS) % 10}
+    np.savez(data, **arrays, x_test=arrays["x_train"][:BATCH], y_test=arrays["y_train"][:BATCH])
+    network = ["--model", "hetero_mtf.models.digits:wide_digits", "--data", f"npz:{data}", "--cluster", "emulate:1.0,0.5"]
     network += ["--precision", precision, "--optimizer", "adam", "--seed", "7", "--batch-size", str(BATCH)]
     tries = [*network, "--measure", "steps", "--save", state, "--save-every", "1", "--log-dir", tmp_path / "logs"]
     variables = {"HETERO_MTF_CACHE": str(tmp_path / "cache")}

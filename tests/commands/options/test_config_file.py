@@ -19,6 +19,7 @@ TYPED = {  # an option -> what is typed behind it
     "plan": "p.json",
     "profile": "profile.json",
     "strategy": "filters",
+    "measure": "never",
     "collective": "ring",
     "epochs": "7",
     "batch-size": "8",

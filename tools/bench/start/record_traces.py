@@ -39,7 +39,7 @@ def main(folder: pathlib.Path, names: Sequence[str], clusters: Sequence[str], le
             if path.exists():
                 continue
             step_s = step_s or run(name, ONE, shares, PROBE_STEPS)["step_s"]
-            figures = run(name, tried, shares, max(PROBE_STEPS, round(seconds / step_s)), path)
+            figures = run(name, tried, shares, max(PROBE_STEPS, round(seconds / step_s)), trace=path)
             click.echo(f"{path.name}: {figures}", err=True)
 
 

@@ -11,10 +11,11 @@ import sys
 import time
 from typing import Any
 
-ONE, KERAS = "one device", "Keras"
+ONE, BEST, KERAS = "one device", "best plan given", "Keras"
 MEASURES = {"plans tried as steps": "steps", "measured first": "first"}
 EPOCH_STEPS = 100  # at most: the data are drawn for one epoch
 LAST_STEPS = 20  # whose median is the step at the end
+PROGRESS = 10  # steps between those whose ends are noted
 
 
 def trained(order: dict[str, Any]) -> dict[str, Any]:
@@ -22,8 +23,8 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
 
     Parameters
     ----------
-    order : network, arrangement, shares of emulated devices, steps, and the time at which this process was started; "trace": file to
-        write what a training that tries plans did to, if there is one.
+    order : network, arrangement, shares of emulated devices, steps, and the time at which this process was started; "plan": file of the
+        plan that is given; "keeps" and "trace": files to write the last plan to, and what a training that tries plans did, if wanted.
     """
     if order["arrangement"] == KERAS:  # as an emulated device with a whole core
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -34,13 +35,13 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
     if order["arrangement"] == KERAS:
         tf.config.threading.set_intra_op_parallelism_threads(1)
     import hetero_mtf as hm
-    from tools.bench.baselines.tasks import compared_task
+    from tools.bench.start.start_tasks import task_of
 
     ends: list[float] = []
     recorder = _recorder() if order.get("trace") else None
     clock = _clock(ends, recorder)
     keras.utils.set_random_seed(0)
-    task = compared_task(order["network"])
+    task = task_of(order["network"])
     task.model.compile(**task.settings)
     epochs = -(-order["steps"] // EPOCH_STEPS)
     epoch_steps = round(order["steps"] / epochs)
@@ -53,18 +54,22 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
         with hm.Cluster.emulate(order["shares"]) as cluster:
             fastest = int(np.argmax(order["shares"]))
             given = {"plan": hm.Plan.single(task.model, fastest, cluster, task.batch)} if order["arrangement"] == ONE else {}
+            given |= {"plan": hm.Plan.load(order["plan"])} if order["arrangement"] == BEST else {}
             measure = MEASURES.get(order["arrangement"], "first")
             model = hm.distribute(task.model, cluster, measure=measure, **given)
             model.fit(x, y, **options, callbacks=[clock])
             distribution = hm.distribution(model)
             assert distribution is not None
             moves = [[move.step, move.after.strategy] for move in distribution.moves]
+            if order.get("keeps") and distribution.plan is not None:
+                distribution.plan.save(order["keeps"])
     end_s, begin_s = time.time(), order["begin_s"]
     lengths = np.diff(ends[-LAST_STEPS:])
     if recorder is not None:
         first_last_s = ends[0] - begin_s, ends[-1] - begin_s
         recorder.trace(order["network"], order["shares"], distribution.moves, *first_last_s).save(order["trace"])
-    figures = {"first_step_s": ends[0] - begin_s, "end_s": end_s - begin_s, "steps": len(ends), "moves": moves}
+    progress = [round(at - begin_s, 3) for at in (*ends[PROGRESS - 1 :: PROGRESS], ends[-1])]
+    figures = {"first_step_s": ends[0] - begin_s, "end_s": end_s - begin_s, "progress": progress, "steps": len(ends), "moves": moves}
     return {**figures, "step_s": float(np.median(lengths)) if len(lengths) else None}
 
 

@@ -97,7 +97,7 @@ def reduced(line: str) -> str | None:
     if words[1] == "calibrate":
         line += " --budget 4" * ("--budget" not in words) + " --batch-size 16" * ("--batch-size" not in words)
     if words[1] == "train":
-        line += " --budget 4" * ("--budget" not in words)
+        line += " --budget 4" * (not {"--budget", "--measure", "--config"} & {*words})  # which measure nothing before training
         line = line.replace("--epochs 1", "--epochs 2") if "--resume" in words else line
         line += " --epochs 1" * ("--epochs" not in words)
     return line
@@ -107,6 +107,7 @@ def run(line: str, folder: pathlib.Path) -> str:
     """Return the output of a command run in a folder; raise AssertionError, with its end, where it fails."""
     words = shlex.split(line)
     start = [sys.executable, *(["-m", "hetero_mtf.commands.main"] if words[0] == "hetero-mtf" else [])]
-    done = subprocess.run([*start, *words[1:]], cwd=folder, env=child_variables({}), capture_output=True, text=True, timeout=560)
+    variables = child_variables({"HETERO_MTF_CACHE": str(folder / "cache")})
+    done = subprocess.run([*start, *words[1:]], cwd=folder, env=variables, capture_output=True, text=True, timeout=560)
     assert done.returncode == 0, f"{line}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
     return done.stdout

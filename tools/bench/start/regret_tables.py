@@ -48,7 +48,7 @@ REGRET = TableForm(
         Column("median_part", "part of the training, median", ".1%"),
         Column("high_part", "90th percentile", ".1%"),
         Column("worst_part", "worst", ".1%"),
-        Column("slower", "slower than one device by 5 % + 5 s", "d", "at_most"),
+        Column("slower", "slower than one device by 5 % + 5 s", ".0f", "at_most"),
         Column("most_s", "by at most s beyond", ".1f"),
         Column("trials", "plans tried", ".1f"),
     ),

@@ -14,10 +14,11 @@ from hetero_mtf.planning.refinement.corrector import prediction
 from tests.tools.bench.start.made_up_traces import made_up_trace
 from tools.bench.start import regret
 from tools.bench.start.drawn_world import DrawnWorld, best_s, drawn_case
-from tools.bench.start.regret_tables import beyond_one_s, gained, met_rows, regret_rows, soon_rows
+from tools.bench.start.regret_tables import REGRET, SOON, beyond_one_s, gained, met_rows, regret_rows, soon_rows
 from tools.bench.start.rough_errors import RoughErrors
 from tools.bench.start.start_networks import start_networks
 from tools.bench.start.temper import Temper
+from tools.results.publication import shown
 
 SEED = 5
 
@@ -86,3 +87,8 @@ def test_no_framework_is_loaded() -> None:
     code = "import sys, tools.bench.start.regret; print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=pathlib.Path.cwd())
     assert ended.stdout.strip() == "[]"
+
+
+def test_the_tables_are_shown() -> None:
+    rows = regret_rows([{"drawn": [run(320.1, 300.0, 200.0)]}]), soon_rows([{"fixed": [run(230.0, 300.0, 200.0)]}])
+    assert "**1** (0)" in shown(REGRET, rows[0]) and "**70%** (90%)" in shown(SOON, rows[1])

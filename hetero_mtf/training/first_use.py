@@ -195,7 +195,7 @@ class PlannedOnUse:
                 is_rough=choice.is_rough,
                 watches=self._rebalance is not False,
                 calibration=None if choice.calibrate is None else CalibrationBetween(choice.calibrate),
-                ended=choice.explored,
+                learnt=choice.explored,
             )
 
     def _begin(self, plan: Plan, profile: Profile | None) -> None:

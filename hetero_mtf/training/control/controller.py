@@ -66,7 +66,7 @@ class Controller:
     is_rough : whether the profile is made of operation counts.
     watches : whether devices that change are looked for.
     calibration : measures a profile in turns with steps, where that pays; None where nothing does.
-    ended : called with what was learnt, when nothing more is tried.
+    learnt : called with what was learnt, after each solution and when nothing more is tried.
     clock : gives seconds.
     background : does the work that goes on beside steps; None for a thread.
 
@@ -89,11 +89,11 @@ class Controller:
         is_rough: bool = True,
         watches: bool = True,
         calibration: CalibrationBetween | None = None,
-        ended: Callable[[Learnt], None] = lambda learnt: None,
+        learnt: Callable[[Learnt], None] = lambda learnt: None,
         clock: Callable[[], float] = time.perf_counter,
         background: Background | None = None,
     ) -> None:
-        self._ended, self._watches, self._clock = ended, watches, clock
+        self._learnt, self._watches, self._clock = learnt, watches, clock
         self._alike = functools.partial(draws_alike, profile.graph, plan)
         self._candidates = Candidates(profile, self._alike, is_rough)
         first = Trial(plan, self._candidates.prediction(plan).step_s)
@@ -277,6 +277,7 @@ class Controller:
         if plan is None:
             nothing = Solution((), 1.0, self.known.floor, len(self.known.trials))
             self.known = solved(self.known, nothing if finished.fault is not None else finished.result, finished.seconds)
+            self._hand_over(self.best_plan, is_final=False)  # a training that is killed now begins with it again
         elif finished.fault is not None:
             self.known = refused(self.known)
             warnings.warn(f"{split_text(plan)} is not tried, as it could not be built ({finished.fault})", stacklevel=6)
@@ -333,9 +334,13 @@ class Controller:
         self._told = len(self.known.trials)
         plan, because = self.known.trial.plan, f", though {change_text(self.known.changes)}" if self.known.changes else ""
         self._say(f"stays with {split_text(plan)}{because}, as {action.reason}: {seconds_text(self.known.trial.median_s)} a step")
+        self._hand_over(plan, action.is_final)
+
+    def _hand_over(self, plan: Plan, is_final: bool) -> None:
+        """Hand over what was learnt, unless devices have changed meanwhile, which may be for this training only."""
         if self.known.candidates and not self.known.changes:
             predicted = dataclasses.replace(plan, predicted=self._candidates.prediction(plan))
-            self._ended(Learnt(predicted, self.profile, action.is_final, self._candidates.is_rough))
+            self._learnt(Learnt(predicted, self.profile, is_final, self._candidates.is_rough))
 
     def _say(self, text: str) -> None:
         if self.speaks:

@@ -27,7 +27,7 @@ def split_text(plan: Plan) -> str:
     plan : the plan.
     """
     if len(plan.used) == 1:
-        return f"{plan.strategy} on {plan.devices[plan.used[0]]}"
+        return f"{plan.devices[plan.used[0]]} alone"
     if len(plan.stages) > 1:
         return f"{plan.strategy} of {len(plan.stages)} stages"
     stage = plan.stages[0]

@@ -38,5 +38,5 @@ class SimulatedExploration(SimulatedTraining):
         first = make_plan(rough, strategy="single")
         self._engine = SimulatedEngine(first, self)
         self.calibration = None if calibrates is None else calibrates(self)
-        own = {"watches": watches, "calibration": self.calibration, "ended": self.ended.append}
+        own = {"watches": watches, "calibration": self.calibration, "learnt": self.ended.append}
         self._begin(Controller(rough, first, **own, **self._beside), steps)  # type: ignore[arg-type]

@@ -206,3 +206,13 @@ def test_curves_are_measured_between_steps_once_trials_promise_no_more_and_that_
     if turns:
         assert training.controller.known.calibration_s is None
         assert training.true_s <= 1.05 * best_s(1.0, 1.0) and training.controller.profile.curves == PROFILE.curves
+
+
+def test_a_plan_that_was_freed_and_is_the_best_again_is_built_once() -> None:
+    training = SimulatedExploration(rough(1.0, 1.2), truth=rough(1.0, 4.0), watches=False)
+    first = training._engine.plan
+    while len(training.controller.moves) < 2:  # to the other plan, and back
+        training.train(1)
+    training.penalty = lambda plan: 60.0 if plan.built_from == first.built_from else 1.0
+    training.train(20)
+    assert training.plan.built_from == training.controller.moves[0].after.built_from

@@ -13,7 +13,7 @@ from tests.training.control.simulated_training import PROFILE
 def test_a_plan_is_named_by_its_strategy_and_parts() -> None:
     cluster, graph = PROFILE.cluster, pair_net(48, 48, 48)
     assert split_text(Plan.batch(graph, (3, 1), cluster, 4)) == "batch 75:25"
-    assert split_text(Plan.single(graph, 1, cluster, 4)) == f"single on {cluster.devices[1].name}"
+    assert split_text(Plan.single(graph, 1, cluster, 4)) == f"{cluster.devices[1].name} alone"
     assert split_text(make_plan(PROFILE, strategy="pipeline")).startswith("pipeline of ")
 
 

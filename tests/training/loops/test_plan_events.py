@@ -37,7 +37,7 @@ def _history(model: keras.Model, cluster: Any) -> PlanHistory:
     return PlanHistory((PlanSpan(0, single), *(PlanSpan(at, plan) for at, plan in zip(MOVES_AT, (batch, single)))))
 
 
-EXPECTED = [(4, "moved to batch 50:25:25 after 4 steps"), (9, "moved to single on cpu:0 after 9 steps")]
+EXPECTED = [(4, "moved to batch 50:25:25 after 4 steps"), (9, "moved to cpu:0 alone after 9 steps")]
 
 
 @pytest.mark.parametrize("update_freq", ["epoch", 3])

@@ -89,7 +89,7 @@ def _is_left(known: Knowledge) -> bool:
     meanwhile, as a machine has other work, going back would gain nothing and cost a build.
     """
     trial, best_s = known.trial, known.trials[known.best].median_s
-    if known.best == known.present:
+    if known.best == known.present or known.trials[known.best].plan.built_from in known.refused:  # it could not be built again
         return False
     if len(trial.step_s) <= STEPS:
         present_s = min(trial.step_s) if len(trial.step_s) < STEPS else trial.median_s

@@ -170,3 +170,14 @@ def test_the_cost_of_a_trial_follows_from_what_builds_have_cost() -> None:
     cheap = dataclasses.replace(known, builds=(Build(2, 2.0), Build(4, 6.0)), delay_s=0.6)
     dear = dataclasses.replace(known, builds=(Build(2, 2.0), Build(4, 6.0)), delay_s=6.0)
     assert trial_cost_s(cheap, other) < supposed_s < trial_cost_s(dear, other) == pytest.approx(6.0 + 4 * 0.2)
+
+
+def test_a_plan_that_could_not_be_built_again_is_not_gone_back_to() -> None:
+    known = moved(with_candidates(knowledge(), other=0.6), Candidate(plan("other"), 0.6, 0.1), 0.01)
+    while next_action(known) == TakeStep():
+        known = stepped(known, 1.3, overlapped=False)
+    known = traced(known, TRACE, 1.5)
+    back = next_action(known)
+    assert back == MoveTo(known.trials[0].plan)
+    after = refused(dataclasses.replace(known, building=known.trials[0].plan))
+    assert next_action(after) != back

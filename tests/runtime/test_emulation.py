@@ -277,6 +277,8 @@ def test_a_wait_for_workers_that_start_ends_when_the_cluster_is_closed(starting)
 
 
 INTERRUPTED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
 import os, signal
 import hetero_mtf as hm
 cluster = hm.Cluster.emulate([0.4])

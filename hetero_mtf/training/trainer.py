@@ -42,7 +42,7 @@ class Trainer(OnBatch):
     ----------
     model : keras.Model, functional or sequential; it is not changed, its weights are the start.
     plan : a plan for a network of this structure, which is trained by as it is; None for the one with the best measured step, which is
-        chosen on first use: the devices are measured, and what was measured is kept in the user's cache folder.
+        found by the first steps; what they tell is kept in the user's cache folder.
     cluster : the cluster the plan is for; leaving the trainer leaves the cluster open. None for the devices of this process.
     optimizer : a Keras optimizer, or its name; its settings are copied. None for the one that the model was compiled with, else "sgd";
         where it has trained the model already, training goes on with its steps and slots.

@@ -133,7 +133,7 @@ def test_an_empty_stream_is_refused() -> None:
 def test_the_plan_of_several_devices_is_measured_once_and_kept(own_cache: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, (x, y) = compiled(), data(64)
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
-        with hm.Trainer(model, cluster=cluster, refine_s=3.0) as trainer:
+        with hm.Trainer(model, cluster=cluster, refine_s=3.0, measure="first") as trainer:
             trainer.fit(x, y, batch_size=16, verbose=2)
             first, refinement = trainer.plan, trainer.refinement
             assert trainer.controller is not None and refinement is not None and trainer.controller.profile == refinement.profile

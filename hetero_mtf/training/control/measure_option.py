@@ -10,7 +10,7 @@ from hetero_mtf.planning.exploration.plan_history import PlanHistory
 
 STEPS, FIRST, NEVER = MEASURES = ("steps", "first", "never")
 """By training steps, before the first of them, or not at all."""
-DEFAULT = FIRST
+DEFAULT = STEPS
 
 
 def read_measure(measure: Any) -> str | PlanHistory:

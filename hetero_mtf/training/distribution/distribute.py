@@ -37,8 +37,8 @@ def distribute(
     begin, after an exception, and after each batch if a callback that is not Keras's own has a hook there. What is assigned to them at
     these places is trained on with.
 
-    Where no plan is given, the devices are measured and a plan is chosen with the first batch; both are kept in the user's cache folder.
-    A second call, another batch size or another compilation measures nothing again. After the cluster is closed, or `undistribute`, the
+    Where no plan is given, training begins on the fastest device, or on several, some seconds after the first batch is there, and its steps
+    try other plans; what they tell is kept in the user's cache folder. Another batch size or compilation tries nothing again. After the cluster is closed, or `undistribute`, the
     model is Keras's again.
 
     Parameters
@@ -48,10 +48,10 @@ def distribute(
         "hosts:...", each of which a process has once; None for the devices of this process.
     plan : the plan to train by, for a network of this structure on this cluster; None for the one with the best measured step.
     seed : seed of dropout, a whole number from 0.
-    refine_s : seconds after which no further plan is tried, where none is given.
-    measure : where no plan is given, "first" to measure before the first step, "steps" to begin on the fastest device after some seconds
-        and try plans as training steps, "never" to measure nothing; or a PlanHistory, or the path of its file, whose plans are trained by
-        again. None for "first", or as the model is distributed already.
+    refine_s : seconds after which no further plan is run before the first step, with `measure="first"`.
+    measure : where no plan is given, "steps" to try plans as training steps, "first" to measure devices and run plans before the first
+        step, "never" to measure nothing; or a PlanHistory, or the path of its file, whose plans are trained by again. None for "steps", or
+        as the model is distributed already.
 
     Raises
     ------

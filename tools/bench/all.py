@@ -89,7 +89,7 @@ RUNS = (
     BenchRun("planner", "tools.bench.planner", 3, ("planner",)),
     BenchRun("uneven_split_paper_a", "tools.bench.uneven_split --paper-a --batch 64 --rounds 5", 3, ("uneven_split_paper_a",)),
     BenchRun("first_run", "tools.bench.first_run", 4, ("first_run",)),
-    BenchRun("time_to_train", "tools.bench.start.time_to_train --network vgg8 --seconds 60 --rounds 1", 6, ("time_to_train",)),
+    BenchRun("time_to_train", "tools.bench.start.time_to_train", 150, ("time_to_train", "time_to_gain")),
     BenchRun("regret", "tools.bench.start.regret", 40, ("start_simulation", "start_regret", "start_gain")),
     BenchRun("overhead", "tools.bench.overhead", 5, ("overhead",)),
     BenchRun("auto_comparison", "tools.bench.auto --part comparison", 4, ("auto_comparison",), torch=True),

@@ -38,8 +38,8 @@ def distribute(
     these places is trained on with.
 
     Where no plan is given, training begins on the fastest device, or on several, some seconds after the first batch is there, and its steps
-    try other plans; what they tell is kept in the user's cache folder. Another batch size or compilation tries nothing again. After the cluster is closed, or `undistribute`, the
-    model is Keras's again.
+    try other plans; what they tell is kept in the user's cache folder. Another batch size or compilation tries nothing again. After the
+    cluster is closed, or `undistribute`, the model is Keras's again.
 
     Parameters
     ----------

@@ -58,8 +58,8 @@ def test_what_is_returned_is_the_model(cluster: Any) -> None:
     model = made(network)
     assert hm.distribute(model, cluster) is model and hm.distribute(model, cluster) is model and hm.distribute(model) is model
     first = hm.distribution(model)
-    assert hm.distribution(hm.distribute(model, measure="first")) is first and first is not None
-    other = hm.distribution(hm.distribute(model, measure="steps"))
+    assert hm.distribution(hm.distribute(model, measure="steps")) is first and first is not None
+    other = hm.distribution(hm.distribute(model, measure="first"))
     assert other is not first and other is not None and other.cluster is cluster and hm.distribution(hm.distribute(model)) is other
     assert type(model) is keras.Sequential and hm.undistribute(model) is model and hm.undistribute(model) is model
     assert not {"fit", "make_train_function", "get_metrics_result"} & set(vars(model))

@@ -38,7 +38,7 @@ DAMAGE = {
     ),
     "a list": (lambda text: b"[]", ["is not a "]),
     "another kind": (lambda text: _changed(text, kind="recipe"), ["is not a "]),
-    "an unknown version": (lambda text: _changed(text, version=99), ["has version 99 and this program reads 2"]),
+    "an unknown version": (lambda text: _changed(text, version=99), ["has version 99 and this program reads "]),
     "a key twice": (lambda text: text.replace("{", '{"batch_size": 1,', 1).encode(), ["names 'batch_size' twice"]),
     "not a number": (lambda text: _changed(text, batch_size=float("nan")), ["batch_size: is nan, must be a whole number"]),
     "below zero": (lambda text: _changed(text, batch_size=-3), ["batch_size: is -3, must be at least 1"]),

@@ -264,6 +264,8 @@ def _faults(profile: Profile) -> list[Fault]:
 
 def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str, str]]:
     yield profile.batch_size < 1, "batch_size", f"is {profile.batch_size}, must be at least 1"
+    momentum = profile.optimizer.momentum
+    yield not 0 <= momentum < math.inf, "optimizer.momentum", f"is {momentum:g}, must be finite and zero or more"
     for name in ("launch_s", "feed_s_per_byte"):
         seconds = getattr(profile, name)
         yield not 0 <= seconds < math.inf, name, f"is {seconds:g}, must be zero or more"

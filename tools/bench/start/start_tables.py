@@ -18,7 +18,7 @@ LARGEST_FIRST_STEP_S = 15.0
 ALLOWED_PART, ALLOWED_S = 1.05, 5.0
 LARGE_GAIN, SMALL_GAIN = 1.25, 1.15  # of the best plan in steady steps, from where an end to losses is wanted
 EVEN_S, LATER_EVEN_S = 60.0, 120.0
-LEAST_PART = 0.9  # of the best plan's gain
+LEAST_PART, PART_FROM_S = 0.9, 300.0  # of the best plan's gain, in trainings of so long or longer
 TRIED = next(name for name, measure in MEASURES.items() if measure == "steps")
 _COMMON = (Column("network", "network"), Column("cluster", "devices"), Column("length_s", "steps take one device, s", ".0f"))
 TABLE = TableForm(
@@ -150,7 +150,7 @@ def gain_row(cases: Sequence[dict[str, Any]]) -> list[Row]:
         "even_s": statistics.median(even_s(first, second) for first, second in zip(tried, one)),
         "part": saved_s / possible_s if possible_s > 0 else 0.0,
     }
-    wanted = {"part": LEAST_PART} if gain >= SMALL_GAIN else {}
+    wanted = {"part": LEAST_PART} if gain >= SMALL_GAIN and longest >= PART_FROM_S else {}
     if gain >= SMALL_GAIN:
         wanted["even_s"] = EVEN_S if gain >= LARGE_GAIN else LATER_EVEN_S
     return [table_row(cells, wanted)]

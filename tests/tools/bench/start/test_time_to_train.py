@@ -57,9 +57,11 @@ def test_a_training_is_ahead_from_where_it_has_taken_more_steps_for_good() -> No
 
 def test_the_part_of_the_gain_is_beside_the_best_plan_given() -> None:
     (row,) = gain_row(cases())
-    assert row.numbers["gain"] == pytest.approx(0.5 / 0.36) and row.wanted == {"part": 0.9, "even_s": 60.0}
+    assert row.numbers["gain"] == pytest.approx(0.5 / 0.36) and row.wanted == {"even_s": 60.0}
     saved_s, possible_s = (9 + 0.5 * 239) - (11 + 0.4 * 239), (0.5 - 0.36) * 239
     assert row.numbers["part"] == pytest.approx(saved_s / possible_s)
+    (longer,) = gain_row([{**case, "seconds": 300.0} for case in cases() if case["seconds"] == 120])
+    assert longer.wanted == {"part": 0.9, "even_s": 60.0}
     assert gain_row([case for case in cases() if case["arrangement"] != BEST]) == []
 
 

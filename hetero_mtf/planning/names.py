@@ -20,3 +20,5 @@ YARDSTICKS = ("equal", "proportional")  # not searched for; they are what others
 ALLOCATORS = ("auto", "exact", "genetic", *YARDSTICKS)
 STEP, LARGEST_LOAD = "step", "largest_load"
 OBJECTIVES = (STEP, LARGEST_LOAD)
+
+STEPS, FIRST, NEVER = MEASURES = ("steps", "first", "never")  # plans are measured by training steps, before the first, not at all

@@ -17,6 +17,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.graph.structure import leaves_of
 from hetero_mtf.keras_reading.private_names import compiled_with
 from hetero_mtf.planning.exploration.plan_history import PlanHistory, PlanSpan
+from hetero_mtf.planning.names import FIRST
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.loop import Refinement
@@ -26,7 +27,7 @@ from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.stale.engine import engine_of
 from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.controller import Controller
-from hetero_mtf.training.control.measure_option import DEFAULT, FIRST
+from hetero_mtf.training.control.measure_option import DEFAULT
 from hetero_mtf.training.control.move import Move
 from hetero_mtf.training.control.rebalance_request import can_rebalance
 from hetero_mtf.training.control.replay import Replay

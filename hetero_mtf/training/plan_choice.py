@@ -27,6 +27,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.exploration.candidates import first_plan
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.exploration.records import Learnt
+from hetero_mtf.planning.names import FIRST, NEVER, STEPS
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import check_profile, outdated
@@ -35,7 +36,6 @@ from hetero_mtf.planning.refinement.loop import Refinement
 from hetero_mtf.program.losses import read_loss
 from hetero_mtf.program.optimizer_reading import keras_optimizer
 from hetero_mtf.program.plan_checks import check_cluster, check_plan
-from hetero_mtf.training.control.measure_option import FIRST, NEVER, STEPS
 from hetero_mtf.training.refine import refine
 from hetero_mtf.units import seconds_text
 

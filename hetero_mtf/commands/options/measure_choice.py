@@ -9,9 +9,8 @@ import click
 
 from hetero_mtf.commands.options.shared import Command
 from hetero_mtf.commands.options.typed import typed_options
+from hetero_mtf.planning.names import FIRST, MEASURES, NEVER, STEPS
 
-FIRST, STEPS, NEVER = MEASURES = ("first", "steps", "never")
-"""Before the first training step, by training steps, or not at all."""
 _HELP = (
     "When plans are measured: first, before training; steps, as training steps, so that training begins at once; never, by --plan, "
     "--profile, or what is kept. Or the plans of an earlier training, STATE-plans.json or its state, to repeat it bit for bit."
@@ -40,7 +39,7 @@ def check_measure(request: Any) -> None:
     if measure == FIRST:
         return
     if measure not in MEASURES and not os.path.exists(measure):
-        raise click.UsageError(f"--measure is {measure!r}, which is no file; write {', '.join(MEASURES)}, or the plans of a training")
+        raise click.UsageError(f"--measure is {measure!r}, which is no file; write {FIRST}, {STEPS}, {NEVER}, or the plans of a training")
     option = f"--measure {measure}"
     chosen = "plans are tried as training steps" if measure == STEPS else "the plans of the file are repeated"
     if measure != NEVER:

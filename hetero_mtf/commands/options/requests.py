@@ -10,11 +10,12 @@ import click
 
 from hetero_mtf.commands.options.callbacks import CallbackOptions
 from hetero_mtf.commands.options.loss_options import ObjectiveChoice
-from hetero_mtf.commands.options.measure_choice import FIRST, MEASURES, STEPS, check_measure
+from hetero_mtf.commands.options.measure_choice import check_measure
 from hetero_mtf.commands.options.shared import OptimizerChoice
 from hetero_mtf.commands.options.volume_options import VolumeOptions, is_volumes
 from hetero_mtf.commands.process.run_files import beside, best_file, config_file
 from hetero_mtf.errors import DataError
+from hetero_mtf.planning.names import FIRST, MEASURES, STEPS
 
 _NO_MODEL = "--model is missing; only what was trained on nifti:TABLE is stored with its model"
 

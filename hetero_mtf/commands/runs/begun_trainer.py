@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from hetero_mtf.commands.options.measure_choice import MEASURES
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.shared import BATCH_SIZE
 from hetero_mtf.commands.options.volume_options import default_batch_size
@@ -15,6 +14,7 @@ from hetero_mtf.commands.workload.run_settings import ChosenRun
 from hetero_mtf.errors import PlanError
 from hetero_mtf.file_kind import CHECKPOINT, file_kind
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
+from hetero_mtf.planning.names import MEASURES
 from hetero_mtf.training.checkpoint import State, load_state
 from hetero_mtf.training.control.rebalance_request import can_rebalance
 from hetero_mtf.training.trainer import Trainer

@@ -13,7 +13,6 @@ from hetero_mtf.commands.mri.fold_training import planned_before, train_folds
 from hetero_mtf.commands.mri.score_report import print_scores
 from hetero_mtf.commands.mri.volume_workload import workload_to_train
 from hetero_mtf.commands.options.config_record import save_config, used_options
-from hetero_mtf.commands.options.measure_choice import FIRST
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.volume_options import default_batch_size, is_volumes, table_of
 from hetero_mtf.commands.output.plan_report import verdict_text
@@ -32,7 +31,7 @@ from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
 from hetero_mtf.commands.workload.run_settings import ChosenRun, chosen_run
 from hetero_mtf.commands.workload.workload import Workload, load_network, load_workload, with_model
 from hetero_mtf.data.labelled import LabelledData
-from hetero_mtf.planning.names import STALE_SCHEDULES
+from hetero_mtf.planning.names import FIRST, STALE_SCHEDULES
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training.checkpoint import load_state
 

@@ -35,7 +35,7 @@ def changed(known: Knowledge, trial: Trial, floor: float, changes: tuple[DeviceC
     """
     lasted = None if known.changed_at is None else known.taken - known.changed_at
     return dataclasses.replace(
-        _with_only(known, trial, floor), settling=0, rest=None, changes=changes, changed_at=known.taken, lasted=lasted
+        replaced(known, trial, floor), settling=0, rest=None, changes=changes, changed_at=known.taken, lasted=lasted
     )
 
 
@@ -47,7 +47,8 @@ def replaced(known: Knowledge, trial: Trial, floor: float) -> Knowledge:
     trial : that plan, without steps.
     floor : as of `Knowledge`.
     """
-    return _with_only(known, trial, floor)
+    fresh = {"candidates": None, "solved_trials": 0, "built": None, "building": None, "solving": False}
+    return dataclasses.replace(known, trials=(trial,), floor=floor, present=0, settling=SETTLING + 1, **fresh)  # type: ignore[arg-type]
 
 
 def settled_again(known: Knowledge) -> Knowledge:
@@ -173,12 +174,6 @@ def _counted(known: Knowledge, seconds: float, spent_s: float) -> Knowledge:
     left = None if known.left is None else max(0, known.left - 1)
     elapsed_s, spent_s = known.elapsed_s + seconds, known.spent_s + spent_s
     return dataclasses.replace(known, taken=known.taken + 1, left=left, elapsed_s=elapsed_s, spent_s=spent_s)
-
-
-def _with_only(known: Knowledge, trial: Trial, floor: float) -> Knowledge:
-    """Return what is known where nothing is but how one plan runs, and what building and steps cost."""
-    fresh = {"candidates": None, "solved_trials": 0, "built": None, "building": None, "solving": False}
-    return dataclasses.replace(known, trials=(trial,), floor=floor, present=0, settling=SETTLING + 1, **fresh)  # type: ignore[arg-type]
 
 
 def _with_trial(known: Knowledge, trial: Trial) -> Knowledge:

@@ -7,9 +7,8 @@ from typing import Any
 
 from hetero_mtf.errors import PlanError
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
+from hetero_mtf.planning.names import MEASURES, STEPS
 
-STEPS, FIRST, NEVER = MEASURES = ("steps", "first", "never")
-"""By training steps, before the first of them, or not at all."""
 DEFAULT = STEPS
 
 

@@ -27,7 +27,7 @@ UNCOVERED := --deselect=tests/commands/test_main.py::test_a_signal_to_end_ends_l
   --deselect=tests/commands/test_train.py::test_a_disk_that_is_full_while_saving_leaves_no_half_file
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all test-every slow coverage conformance docs lint types imports check install clean
+.PHONY: train mri test test-all test-every slow coverage conformance docs lint types imports compiled check install clean
 
 train: $(STAMP)
 	@$(BIN)/python -m tools.train
@@ -35,13 +35,13 @@ train: $(STAMP)
 mri: $(STAMP)
 	@$(BIN)/python -m tools.mri
 
-test: check
+test: check compiled
 	@$(TIMED) "fast tests" $(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
 
 test-all: test slow
 
 slow: DRAWN := --drawn=$(shell tail -n 1 .ci/landings.csv | cut -d , -f 1):$(shell git rev-parse --short HEAD 2>/dev/null || echo release)
-slow: $(STAMP)
+slow: $(STAMP) compiled
 	@$(TIMED) "slow tests" $(BIN)/python $(THOROUGH) $(DRAWN) $(PARALLEL) -m "(slow or law) and not (slow and serial)"
 	@$(TIMED) "slow tests, one at a time" $(BIN)/python $(THOROUGH) $(DRAWN) -m "slow and serial"
 
@@ -63,6 +63,10 @@ conformance: $(STAMP)
 docs: $(DOCS_STAMP)
 	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --jobs auto docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# so that no process of a test, which may be killed or meet a disk that is full, has to
+compiled: $(STAMP)
+	@$(BIN)/python -m compileall -q hetero_mtf tests tools
 
 check: lint types imports
 

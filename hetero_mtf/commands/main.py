@@ -100,6 +100,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return code if isinstance(code, int) else 0
     except (click.Abort, KeyboardInterrupt) as stop:  # click makes the one of the other
         cause = stop.__cause__ if isinstance(stop, click.Abort) else stop
+        if isinstance(cause, EOFError):  # which click takes for the end of the terminal's input; no command reads any
+            return _report_bug(cause, options)
         return _say(str(cause), 128 + cause.number) if isinstance(cause, Interrupted) else _say("interrupted", INTERRUPTED)
     except click.ClickException as fault:
         fault.show()
@@ -115,9 +117,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         said = f" ({fault})" if str(fault) else ""
         return _report(f"memory ran out{said}; use a smaller batch, network or data set", options)
     except Exception as fault:
-        said = f" ({fault})" if str(fault) else ""
-        remedy = "report it with the output of hetero-mtf --traceback and the same command"
-        return _report(f"{type(fault).__name__}{said}: this is a bug in hetero-mtf; {remedy}", options)
+        return _report_bug(fault, options)
 
 
 def main() -> None:
@@ -134,6 +134,12 @@ def main() -> None:
                 stream.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _report_bug(fault: BaseException, options: Options) -> int:
+    said = f" ({fault})" if str(fault) else ""
+    remedy = "report it with the output of hetero-mtf --traceback and the same command"
+    return _report(f"{type(fault).__name__}{said}: this is a bug in hetero-mtf; {remedy}", options)
 
 
 def _report(text: str, options: Options, more: Sequence[str] = ()) -> int:

@@ -136,6 +136,7 @@ def start():
         command = ["env", "--default-signal=INT", sys.executable, "-m", "hetero_mtf.commands.main", *map(str, arguments)]
         if file_bytes is not None:
             command = ["prlimit", f"--fsize={file_bytes}", *command]
+            variables["PYTHONDONTWRITEBYTECODE"] = "1"  # Python puts a compiled module in place although it is cut short
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ import json
 import re
 import resource
 import signal
+import sys
 
 import keras
 import numpy as np
@@ -199,6 +200,7 @@ def test_rows_that_cannot_be_written_are_said_and_training_goes_on(cli, options,
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_advance", train_on_a_full_disk)
+        patch.setattr(sys, "dont_write_bytecode", True)  # Python puts a compiled module in place although it is cut short
         try:
             said = cli("train", *options, "--epochs", "3", "--log-dir", tmp_path)
         finally:

@@ -74,10 +74,11 @@ def _raising(fault):
     return raise_it
 
 
-def test_an_unforeseen_exception_is_called_a_bug(cli, monkeypatch):
-    monkeypatch.setattr(explain.command, "callback", _raising(KeyError("width")))
+@pytest.mark.parametrize("fault, said", [(KeyError("width"), "KeyError ('width')"), (EOFError("too short"), "EOFError (too short)")])
+def test_an_unforeseen_exception_is_called_a_bug(cli, monkeypatch, fault, said):
+    monkeypatch.setattr(explain.command, "callback", _raising(fault))
     bug = "this is a bug in hetero-mtf; report it with the output of hetero-mtf --traceback and the same command"
-    assert cli("explain", "plan.json").sentence == f"KeyError ('width'): {bug}"
+    assert cli("explain", "plan.json").sentence == f"{said}: {bug}"
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt(), click.Abort()])

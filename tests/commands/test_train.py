@@ -4,6 +4,7 @@ import os
 import re
 import resource
 import signal
+import sys
 import warnings
 
 import numpy as np
@@ -253,6 +254,7 @@ def test_a_save_on_the_way_that_fails_is_said_and_training_goes_on(cli, subject,
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     monkeypatch.setattr(Trainer, "save", save_on_a_full_disk)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python puts a compiled module in place although it is cut short
     said = cli("train", *subject, "--plan", plan, "--epochs", "1", "--save", tmp_path / "s.npz", "--save-every", "2")
     assert said.code == code, said
     lines = [line for line in said.err.splitlines() if line]

@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_no_scrap(tmp_path: pathlib.Pa
             print(fault)
             sys.exit(3)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-B", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 3, done.stderr
     assert "cannot write" in done.stdout and "free some space" in done.stdout
     assert path.read_bytes() == before

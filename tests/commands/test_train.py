@@ -4,7 +4,6 @@ import os
 import re
 import resource
 import signal
-import sys
 import warnings
 
 import numpy as np
@@ -141,8 +140,7 @@ def test_a_run_resumed_in_mid_epoch_ends_with_the_numbers_of_an_uninterrupted_on
         patch.setattr(Trainer, "save", save_and_end)
         assert cli("train", *options, "--save", part, "--save-every", "8").code == 130
     resumed = cli("train", *options, "--resume", part, "--save", part, "--seed", "99")
-    assert resumed.code == 0 and "going on after step 8" in resumed.out, resumed
-    assert _test_line(resumed) == _test_line(straight)
+    assert resumed.code == 0 and "going on after step 8" in resumed.out and _test_line(resumed) == _test_line(straight), resumed
     with np.load(whole) as a, np.load(part) as b:
         assert all(np.allclose(a[key], b[key], rtol=1e-12, atol=1e-12) for key in a.files if key != "meta")
     again = cli("train", *options, "--resume", part)
@@ -254,7 +252,7 @@ def test_a_save_on_the_way_that_fails_is_said_and_training_goes_on(cli, subject,
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     monkeypatch.setattr(Trainer, "save", save_on_a_full_disk)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python puts a compiled module in place although it is cut short
+    monkeypatch.setattr("sys.dont_write_bytecode", True)  # Python puts a compiled module in place although it is cut short
     said = cli("train", *subject, "--plan", plan, "--epochs", "1", "--save", tmp_path / "s.npz", "--save-every", "2")
     assert said.code == code, said
     lines = [line for line in said.err.splitlines() if line]

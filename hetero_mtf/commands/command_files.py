@@ -46,6 +46,7 @@ def train_files(request: TrainRequest) -> CommandFiles:
         outputs += command_file("the plan to be made", beside(request.run_file, "plan"))
     inputs += [*command_file("--config", request.config), *command_file("--measure", request.repeated)]
     outputs += command_file("the plans of the training", request.plans_file)
+    outputs += command_file("the last plan of the training", request.last_plan_file)
     outputs += command_file(USED_OPTIONS, request.config_file)
     outputs += [*command_file("--measured" if request.measured is not None else "the measured times", request.measured_file)]
     outputs += [] if split_is_read else split

@@ -1,4 +1,4 @@
-"""`hetero-mtf train`: train a model under a plan; without one, the devices are measured and a plan is made first."""
+"""`hetero-mtf train`: train a model under a plan; without one, plans are tried as training steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetero_mtf.commands.options import shared
 from hetero_mtf.commands.options.callbacks import CallbackOptions, callback_options
 from hetero_mtf.commands.options.config_file import HEADER, config_option
 from hetero_mtf.commands.options.loss_options import objective_options
-from hetero_mtf.commands.options.measure_choice import measure_option
+from hetero_mtf.commands.options.measure_choice import default_measure, measure_option
 from hetero_mtf.commands.options.model import model_options
 from hetero_mtf.commands.options.pipeline_options import allow_stale_option
 from hetero_mtf.commands.options.requests import TrainRequest
@@ -30,7 +30,7 @@ from hetero_mtf.scratch_file import sole_writer
 @data_option
 @shared.cluster_option
 @click.option("--plan", metavar="FILE", help="The plan to train by.")
-@click.option("--profile", metavar="FILE", help="A profile to plan from. Without it and --plan the devices are measured first.")
+@click.option("--profile", metavar="FILE", help="A profile to plan from. Without it and --plan, by --measure.")
 @click.option(
     "--strategy",
     type=shared.RenamedChoice(shared.STRATEGIES, EARLIER_NAMES),
@@ -66,16 +66,18 @@ from hetero_mtf.scratch_file import sole_writer
 def command(**options: Any) -> None:
     """Train a Keras model and print its test metrics.
 
-    Without --plan or --profile the devices are measured and a plan is made first; both are saved beside the file of --save or
-    --output, or else in the working directory as train-profile.json and train-plan.json. So are the measured times of its steps, and
-    all options: train --config state-config.yaml repeats the training of state.npz. A plan from --profile is saved beside --save.
-    With --measure steps training begins at once; which plans were in force when is saved as state-plans.json.
+    Without --plan or --profile training begins at once and its steps try plans. Which were in force when is saved beside the file of
+    --save or --output, or else in the working directory: state-plans.json, or train-plans.json; the last one is in state-plan.json. So
+    are all options: train --config state-config.yaml repeats the training of state.npz. With --measure first the devices are measured
+    and a plan is made before training, and saved as state-profile.json and state-plan.json.
 
     Volumes (--data nifti:TABLE) come from a table of tab-separated columns participant_id, path and the labels', and where wanted
     session and mask. Every file is read before anything else, all faults are listed at once, and what evaluate and predict need to
     know is stored beside the state: state-data.json beside state.npz.
     """
-    request = TrainRequest(volumes=VolumeOptions.taken(options), callbacks=CallbackOptions.taken(options), **options)
+    volumes, callbacks = VolumeOptions.taken(options), CallbackOptions.taken(options)
+    options["measure"] = options["measure"] or default_measure(options, volumes)
+    request = TrainRequest(volumes=volumes, callbacks=callbacks, **options)
     request.optimizer_choice  # raises where options exclude each other
     _check_used(request)
     check_files(train_files(request))

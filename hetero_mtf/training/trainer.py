@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
 from hetero_mtf.errors import DataError
-from hetero_mtf.graph.structure import Structure
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
-from hetero_mtf.layers.fallback.keras_call_kind import layers_that_add_losses
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.limits import TIME_LIMIT_S
-from hetero_mtf.program.loss_scale import LossScale, scaled_optimizer
-from hetero_mtf.program.objective import read_objective, with_masks
-from hetero_mtf.program.optimizer_reading import read_optimizer
 from hetero_mtf.report.progress import check_verbose
 from hetero_mtf.runtime.cluster import Cluster
 from hetero_mtf.training import batches
+from hetero_mtf.training.batch_trainer import BatchTrainer
 from hetero_mtf.training.control.measure_option import read_measure
-from hetero_mtf.training.control.rebalance_request import check_request
-from hetero_mtf.training.copying import clone
-from hetero_mtf.training.first_use import settings_of
-from hetero_mtf.training.keras_side import KerasSide, Settings, copied, first_loss_scale, trained_state, write_weights
+from hetero_mtf.training.first_use import settings_of, sized
+from hetero_mtf.training.keras_side import KerasSide, Settings, copied
 from hetero_mtf.training.loops.callback_hooks import listed
 from hetero_mtf.training.loops.given import Given, testing_data, training_data
 from hetero_mtf.training.loops.trainer_loops import Fit, TrainerLoops, shown_verbosity
 from hetero_mtf.training.loops.validation import check_fit, check_validation, split_off
-from hetero_mtf.training.on_batch import OnBatch
-from hetero_mtf.training.plan_choice import Task
-from hetero_mtf.training.refine import refine
+from hetero_mtf.training.run.run import Run
+from hetero_mtf.training.run.run_plans import Choosing
+from hetero_mtf.training.run.run_state import RunState
+from hetero_mtf.training.trained_network import adds_losses, read_network
 
 
-class Trainer(OnBatch):
+class Trainer(BatchTrainer):
     """Trains a Keras model under a plan.
 
     Parameters
@@ -56,11 +51,6 @@ class Trainer(OnBatch):
     rebalance : whether training goes on under another plan where a device becomes slower or faster and that pays (`moves`). None for
         where the plan was chosen by the trainer, True also for a given plan, whose profile has to be given too, False for never.
     measure : as for `distribute`.
-
-    Attributes
-    ----------
-    refinement : Refinement by which the plan was chosen; None where a plan was given.
-    controller : what says under which plan each step is taken; None where that is always the same one.
 
     Raises
     ------
@@ -92,67 +82,25 @@ class Trainer(OnBatch):
         rebalance: bool | None = None,
         measure: Any = None,
     ) -> None:
+        graph = layer_graph(model)
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
-        self._model, self._function = model, self._read_from(model)
-        self._graph = layer_graph(self._function)
-        added = bool(layers_that_add_losses(self._graph))
-        optimizer, loss, loss_weights, metrics, weighted_metrics = self._settings(given, added)
-        optimizer = scaled_optimizer(optimizer, model)
+        settings = settings_of(model, given, adds_losses(graph))
         self._owns_cluster = cluster is None and plan is None
         self._cluster = Cluster.local() if self._owns_cluster else cluster
-        wiring = read_wiring(self._function)
-        self._objective = with_masks(read_objective(loss, loss_weights, wiring.output_structure, added), self._graph)
-        self._form = batches.form_of(wiring, self._graph, self._objective)
-        self._rule, rates = read_optimizer(optimizer, self._graph.dtype, self._graph.has_one_variable_dtype)
-        self._optimizer_name = type(getattr(rates, "inner_optimizer", rates)).__name__
-        compiled = Settings(rates, loss, loss_weights, metrics, weighted_metrics)
-        self._keras = self._keras_side(compiled, wiring.output_structure)
-        self._first_slots, self._step = trained_state(model, self._graph, optimizer, self._function)
-        self._loss_scale = first_loss_scale(self._rule, optimizer)
-        self._seed = batches.checked_seed(seed)
-        self._position: Mapping[str, Any] | None = None
-        settings = {"loss": loss, "loss_weights": loss_weights, "optimizer": optimizer}
-        self._refine_s, self._rebalance, self._measure = refine_s, rebalance, read_measure(measure)
-        self._task = lambda batch_size: Task(self._function, self._graph, self._cluster, batch_size, settings)
-        if plan is None and profile is not None:
-            self.refinement = refine(None, profile, self._function, self._cluster, **settings, time_limit_s=refine_s)
-            self._begin(self.refinement.plan, self.refinement.profile)
-        elif plan is not None:
-            if rebalance:
-                check_request(plan, profile, self._graph, self._cluster)
-            self._begin(plan, profile if rebalance else None)
-
-    def _read_from(self, model: Any) -> Any:
-        """Return what the network is read from: the model itself."""
-        return model
-
-    def _settings(self, given: Settings, added: bool) -> Settings:
-        """Return what is trained by; `added` where layers add to the loss."""
-        return settings_of(self._model, given, added)
-
-    def _keras_side(self, compiled: Settings, outputs: Structure) -> KerasSide:
-        """Return the model whose metrics, callbacks and learning rate are Keras's: a copy."""
-        return KerasSide(copied(self._model, compiled, outputs), self._graph, outputs, (compiled.metrics, compiled.weighted_metrics))
+        network, compiled, step, loss_scale = read_network(model, model, graph, settings, self._cluster)
+        copy, outputs = copied(model, compiled, network.form.outputs), network.form.outputs
+        keras_side = KerasSide(copy, graph, outputs, (compiled.metrics, compiled.weighted_metrics))
+        state = RunState(step, batches.checked_seed(seed), loss_scale)
+        run = Run(network, keras_side, state, Choosing(refine_s, read_measure(measure), rebalance))
+        super().__init__(run)
+        self._loops: TrainerLoops | None = None  # those of `fit`, `evaluate` and `predict`, from their first use on
+        run.plans.begin(plan, profile)
 
     def __repr__(self) -> str:
-        network = f"{len(self._graph.layers)} layers (digest {self._graph.digest})"
-        plan = "no plan yet" if self._held is None else repr(self.plan)
-        return f"<Trainer: {network}, {self._optimizer_name}, step {self._step}, {plan}>"
-
-    @property
-    def step(self) -> int:
-        """Number of steps taken; those that updated nothing, as a gradient overflowed in float16, do not count."""
-        return self._step
-
-    @property
-    def loss_scale(self) -> LossScale | None:
-        """The loss scale of the next step, and how many steps updated nothing; None where losses are not scaled."""
-        return self._loss_scale
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes in the TensorFlow graph so far."""
-        return self._engine.nodes
+        network, plans = self._run.network, self._run.plans
+        read = f"{len(network.graph.layers)} layers (digest {network.graph.digest})"
+        plan = repr(plans.plan) if plans.has_plan else "no plan yet"
+        return f"<Trainer: {read}, {network.optimizer_name}, step {self.step}, {plan}>"
 
     def predict(
         self,
@@ -175,8 +123,8 @@ class Trainer(OnBatch):
         (samples, ...) array, or several packed as the model's outputs.
         """
         check_verbose(verbose)
-        x, size = self._sized(x, None, batch_size, steps, labels=False)
-        with testing_data(x, batch_size=size, labels=False, steps=steps, form=self._form) as tested:
+        x, size = sized(self._run, x, None, batch_size, steps, labels=False)
+        with testing_data(x, batch_size=size, labels=False, steps=steps, form=self._run.network.form) as tested:
             return self._bound.predict(tested, listed(callbacks), verbose, steps)
 
     def evaluate(
@@ -205,8 +153,8 @@ class Trainer(OnBatch):
         return_dict : whether to return a dict; else, as Keras by default, the values in their order, or the loss alone.
         """
         check_verbose(verbose)
-        x, size = self._sized(x, y, batch_size, steps)
-        with testing_data(x, y, batch_size=size, sample_weight=sample_weight, steps=steps, form=self._form) as tested:
+        x, size = sized(self._run, x, y, batch_size, steps)
+        with testing_data(x, y, batch_size=size, sample_weight=sample_weight, steps=steps, form=self._run.network.form) as tested:
             logs = self._bound.evaluate(tested, listed(callbacks), verbose, steps)
         return logs if return_dict else list(logs.values()) if len(logs) > 1 else logs["loss"]
 
@@ -263,30 +211,18 @@ class Trainer(OnBatch):
         check_validation(validation_freq, validation_batch_size, validation_steps)
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split_off(x, y, sample_weight, validation_split)
-        x, size = self._sized(x, y, batch_size, steps_per_epoch, verbose=verbose)
-        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": self._seed, "steps": steps_per_epoch, "finite": True}
-        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._form}
+        x, size = sized(self._run, x, y, batch_size, steps_per_epoch, verbose=verbose)
+        seed, form = self._run.state.seed, self._run.network.form
+        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": seed, "steps": steps_per_epoch, "finite": True}
+        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": form}
         tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
         with training_data(x, y, **drawn) as given, self._validated(validation_data, tested_size, validation_steps) as validation:
             seen = listed(callbacks), shown_verbosity(verbose), keep_going
             return self._fit(given, Fit(epochs, initial_epoch, *seen, validation, validation_freq, validation_steps))
 
-    def placement(self) -> dict[str, dict[str, list[tuple[str, tuple[int, ...]]]]]:
-        """Return {layer name: {variable name: [(device name, slice shape), ...]}}, read off the built graph."""
-        return self._engine.placement()
-
-    def to_keras(self) -> Any:
-        """Return a Keras model equal in structure, with the trained weights."""
-        trained = clone(self._model)
-        if self._held is not None:
-            write_weights(trained, self._graph, self._engine.read())
-        return trained
-
     def close(self) -> None:
         """Free the trainer's variables on the cluster; closing twice is harmless."""
-        self._stop_exploring()
-        if self._held is not None:
-            self._held.close()
+        super().close()
         if self._owns_cluster:
             self._cluster.close()
 
@@ -298,22 +234,19 @@ class Trainer(OnBatch):
 
     def _fit(self, given: Given, fit: Fit) -> Any:
         """Train on batches from where a checkpoint was made, if one was restored; meanwhile `save` has the position."""
-        try:
-            if self._position is not None:
-                given.at.restore(self._position)
-                self._position = None
-            if self.controller is not None:
-                self.controller.steps_ahead, self.controller.speaks = lambda: self._bound.steps_ahead, fit.verbose != 0
+        run = self._run
+        if run.state.position is not None:
+            given.at.restore(run.state.position)
+            run.state = dataclasses.replace(run.state, position=None)
+        with run.plans.told(lambda: self._bound.steps_ahead, fit.verbose != 0):
             return self._bound.fit(given, fit)
-        finally:
-            if self.controller is not None:
-                self.controller.steps_ahead, self.controller.speaks = lambda: None, True
 
     @property
     def _bound(self) -> TrainerLoops:
         """Keras's loops of the model on the Keras side."""
         if self._loops is None:
-            self._loops = TrainerLoops(self)
+            self._loops = TrainerLoops(self._run)
+            self._run.watcher = self._loops
         return self._loops
 
     @contextlib.contextmanager
@@ -326,6 +259,6 @@ class Trainer(OnBatch):
         if isinstance(data, tuple) and len(parts) not in (2, 3):
             raise DataError(f"validation_data has {len(parts)} parts", "give (x, y) or (x, y, sample_weight)")
         x, y, weights = (*parts, None, None)[:3]
-        x, size = self._sized(x, y, batch_size, steps)
-        with testing_data(x, y, batch_size=size, sample_weight=weights, steps=steps, form=self._form) as tested:
+        x, size = sized(self._run, x, y, batch_size, steps)
+        with testing_data(x, y, batch_size=size, sample_weight=weights, steps=steps, form=self._run.network.form) as tested:
             yield tested

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.training.checkpoint import load_state
-from hetero_mtf.training.trainer import Trainer
+from hetero_mtf.training.run.run import Run
 
 FALLING = ["--optimizer", "adam", "--learning-rate", "0.05", "--seed", "3"]
 
@@ -116,15 +116,15 @@ def test_a_run_stopped_by_a_signal_and_resumed_stops_where_an_undisturbed_one_do
     for name in files:
         (tmp_path / name).mkdir()
     assert cli("train", *options, *files["straight"]).code == 0
-    train = Trainer._advance
+    train = Run.advance
 
     def train_and_signal(self, *arguments):
-        if self.step == step - 1:
+        if self.state.step == step - 1:
             signal.raise_signal(signal.SIGTERM)
         return train(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_advance", train_and_signal)
+        patch.setattr(Run, "advance", train_and_signal)
         stopped = cli("train", *options, *files["resumed"])
     assert stopped.code == 143 and f"the state after step {step} is in" in stopped.err, stopped
     assert "restored" not in stopped.out and (step < 11 or "the best epoch is" in stopped.out)
@@ -192,14 +192,14 @@ def test_rows_that_cannot_be_written_are_said_and_training_goes_on(cli, options,
 
     monkeypatch.setattr(epoch_logs.importlib.util, "find_spec", lambda name: None)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    train = Trainer._advance
+    train = Run.advance
 
     def train_on_a_full_disk(self, *arguments):
         resource.setrlimit(resource.RLIMIT_FSIZE, (90, hard))
         return train(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_advance", train_on_a_full_disk)
+        patch.setattr(Run, "advance", train_on_a_full_disk)
         patch.setattr(sys, "dont_write_bytecode", True)  # Python puts a compiled module in place although it is cut short
         try:
             said = cli("train", *options, "--epochs", "3", "--log-dir", tmp_path)

@@ -13,6 +13,7 @@ from hetero_mtf.commands.runs import training
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.report.measured import Measured
 from hetero_mtf.scratch_file import sole_writer
+from hetero_mtf.training.run.run import Run
 from hetero_mtf.training.trainer import Trainer
 from tests.cases import first_fast
 from tests.commands.error_lines import messages
@@ -153,17 +154,16 @@ def test_a_run_stopped_by_a_signal_and_resumed_is_the_undisturbed_one_bit_for_bi
     whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
     options = [*subject, "--plan", plan, "--optimizer", "adam", "--epochs", "2", "--seed", "5"]
     assert cli("train", *options, "--save", whole).code == 0
-    train = Trainer._advance
+    train = Run.advance
 
     def train_and_signal(self, *arguments):
-        if self.step == step - 1:
+        if self.state.step == step - 1:
             signal.raise_signal(number)
         return train(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_advance", train_and_signal)
-        stopped = cli("train", *options, "--save", part)
-        assert stopped.code == 128 + number
+        patch.setattr(Run, "advance", train_and_signal)
+        assert (stopped := cli("train", *options, "--save", part)).code == 128 + number
         said = f"interrupted; the state after step {step} is in {part}: go on from there with --resume {part}"
         assert stopped.err.splitlines()[-1] == f"hetero-mtf: {said}"
         said = "interrupted; nothing is saved, because there is no --save FILE to save to"

@@ -126,7 +126,7 @@ def test_a_device_without_channels_of_the_attention_has_no_softmax(clusters: dic
         laid_out = dataclasses.replace(plan, stages=(dataclasses.replace(stage, layouts=layouts),))
         with hm.Trainer(model, laid_out, clusters[3], loss=_loss()) as trainer:
             trainer.predict(np.zeros((BATCH, *model.input_shape[1:])))
-            assert sum(op.type == "Softmax" for op in trainer._engine._tf_graph.get_operations()) == devices
+            assert sum(op.type == "Softmax" for op in trainer._run.engine._tf_graph.get_operations()) == devices
 
 
 @pytest.mark.slow

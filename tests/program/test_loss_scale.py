@@ -80,9 +80,9 @@ def test_a_skipped_step_leaves_weights_and_slots_on_all_devices(plan: str) -> No
     with hm.Cluster.local(["cpu:0"] * 3) as cluster:
         with hm.Trainer(model, plans(model, cluster)[plan], cluster, optimizer=optimizer(initial=2.0**40), loss=LOSS) as trainer:
             trainer.build(*batches()[0])
-            before = trainer._engine.read()
+            before = trainer._run.engine.read()
             trainer.train_on_batch(*batches()[0])
-            after = trainer._engine.read()
+            after = trainer._run.engine.read()
             assert trainer.loss_scale == LossScale(2.0**39, 0, 1) and trainer.step == 0
     moving = {key for key in before if key.split("/")[1].startswith("moving")}
     changed = {key for key in before if not np.array_equal(before[key], after[key])}

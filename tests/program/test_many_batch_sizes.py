@@ -68,7 +68,7 @@ def _everything(model: Any, plan: hm.Plan, cluster: Any, steps: Steps) -> list[A
         for number, (x, y) in enumerate(zip(steps.x, steps.y)):
             found.append(trainer.train_on_batch(x, y))
             found.append(trainer.predict(x, batch_size=len(x)) if number % 2 else trainer.test_on_batch(x, y))
-        return [*found, *(value for _, value in sorted(trainer._engine.read().items())), trainer.placement()]
+        return [*found, *(value for _, value in sorted(trainer._run.engine.read().items())), trainer.placement()]
 
 
 def _same(found: Sequence[Any], expected: Sequence[Any]) -> None:

@@ -83,7 +83,7 @@ def operations(model: keras.Model, shares: tuple[int, ...], bucket_bytes: int) -
         plan = dataclasses.replace(hm.Plan.batch(model, shares, cluster, BATCH), bucket_bytes=bucket_bytes)
         with hm.Trainer(model, plan, cluster, optimizer="sgd", loss=loss()) as trainer:
             trainer.train_on_batch(np.zeros((BATCH, 6, 5, 2), "float32"), np.zeros(BATCH, "int32"))
-            held: list[Any] = trainer._engine._tf_graph.get_operations()
+            held: list[Any] = trainer._run.engine._tf_graph.get_operations()
             return held
 
 

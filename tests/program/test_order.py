@@ -43,7 +43,7 @@ def _graph(pipe: Pipe, cluster: Any, depths: tuple[int, ...] = ()) -> tuple[hm.P
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with hm.Trainer(model, plan, cluster, loss=loss) as trainer:
         trainer.build(steps.x[0], steps.y[0])
-        return plan, trainer._engine._tf_graph.get_operations()
+        return plan, trainer._run.engine._tf_graph.get_operations()
 
 
 def _ancestors(operations: list[tf.Operation]) -> dict[str, set[str]]:

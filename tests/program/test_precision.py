@@ -158,7 +158,7 @@ def test_weights_and_slots_stay_float32_in_mixed_precision(optimizer: str) -> No
         with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss="sparse_categorical_crossentropy") as trainer:
             for x, y in batches(model):
                 trainer.train_on_batch(x, y)
-            values = trainer._engine.read()
+            values = trainer._run.engine.read()
             trained = trainer.to_keras().get_weights()
     assert {value.dtype.name for value in values.values()} == {"float32"}
     kernel = np.asarray(trained[0])
@@ -227,7 +227,7 @@ def test_what_is_sent_is_in_the_dtype_that_layers_compute_in() -> None:
         plan = hm.Plan.batch(model, (2, 1), cluster, BATCH)
         with hm.Trainer(model, plan, cluster, loss="sparse_categorical_crossentropy") as trainer:
             trainer.train_on_batch(*batches(model)[0])
-            operations = trainer._engine._tf_graph.get_operations()
+            operations = trainer._run.engine._tf_graph.get_operations()
     sent = [op.inputs[0].dtype for op in operations if op.type == "Cast" and "buckets" in op.name and op.outputs[0].dtype == tf.float32]
     kernels = sum(layer.kind in ("Conv2D", "DepthwiseConv2D") for layer in layer_graph(model).layers)
     assert len(sent) >= kernels and set(sent) == {tf.bfloat16}

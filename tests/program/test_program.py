@@ -30,7 +30,7 @@ def _train_operations(model: keras.Model, cluster: Any, optimizer: Any) -> list[
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with hm.Trainer(model, plan, cluster, optimizer=optimizer, loss=loss) as trainer:
         trainer.build(np.zeros((4, *model.input_shape[1:])), np.zeros(4, int))
-        return [op for op in trainer._engine._tf_graph.get_operations() if op.name.startswith("train_4/")]
+        return [op for op in trainer._run.engine._tf_graph.get_operations() if op.name.startswith("train_4/")]
 
 
 def _ancestors(operation: tf.Operation) -> set[str]:
@@ -114,7 +114,7 @@ def test_a_deep_residual_network_stays_a_small_graph(cluster: Any) -> None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.1, momentum=0.9), loss=loss) as trainer:
             trainer.build(np.zeros((4, *model.input_shape[1:])), np.zeros(4, int))
-            (program,) = trainer._engine._programs.values()
+            (program,) = trainer._run.engine._programs.values()
             counts[convolutions] = program.nodes
     each = (counts[20] - counts[14]) / 6
     assert each <= 220, "nodes a convolution with its batch norm, activation and updates, on three processors"

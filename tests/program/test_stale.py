@@ -163,13 +163,13 @@ def test_every_sample_is_trained_on_once(cluster: Any, monkeypatch: pytest.Monke
     x, y = np.random.default_rng(0).normal(size=(2, 29, WIDTH))
     with hm.Trainer(model, plan_of(model, 3, ALONE, cluster), cluster, optimizer="sgd", loss="mse") as trainer:
         counted: list[int] = []
-        leave = trainer._engine._leave
+        leave = trainer._run.engine._leave
 
         def count(leaving: Any, fetched: Any) -> None:
             counted.append(leaving.part.size)
             leave(leaving, fetched)
 
-        monkeypatch.setattr(trainer._engine, "_leave", count)
+        monkeypatch.setattr(trainer._run.engine, "_leave", count)
         history = trainer.fit(x, y, epochs=2, verbose=0)
         assert counted == [8, 8, 8, 5] * 2 and trainer.step == 8
     assert len(history.history["loss"]) == 2 and np.isfinite(history.history["loss"]).all()

@@ -84,7 +84,7 @@ def _unordered_twins(plan: hm.Plan, cluster: Any) -> tuple[int, int]:
     steps = steps_for(model, (8,))
     with hm.Trainer(model, plan, cluster, loss=_loss()) as trainer:
         trainer.build(steps.x[0], steps.y[0])
-        operations = trainer._engine._tf_graph.get_operations()
+        operations = trainer._run.engine._tf_graph.get_operations()
     ancestors = _ancestors(operations)
     kernels = [op for op in operations if op.name.startswith("train_8/") and op.type in ("Conv2D", "Conv2DBackpropInput")]
     twins = [
@@ -117,7 +117,7 @@ def test_rows_of_a_half_do_not_wait_for_sums_of_the_other(cluster: Any) -> None:
     steps = steps_for(model, (8,))
     with hm.Trainer(model, hm.Plan.filters(model, [3, 2, 0, 0], cluster, 8).in_two_batches(), cluster, loss=_loss()) as trainer:
         trainer.build(steps.x[0], steps.y[0])
-        operations = trainer._engine._tf_graph.get_operations()
+        operations = trainer._run.engine._tf_graph.get_operations()
     ancestors = _ancestors(operations)
     convolutions = {op.name for op in operations if op.name.startswith("train_8/") and op.type == "Conv2D"}
     products = [op.name for op in operations if op.name.startswith("train_8/") and op.type == "MatMul" and "kernel_gradient" not in op.name]

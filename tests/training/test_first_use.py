@@ -149,7 +149,8 @@ def test_the_plan_of_several_devices_is_measured_once_and_kept(own_cache: pathli
         (plan_file,), (profile_file,) = own_cache.glob("*.plan.json"), own_cache.glob("*.profile.json")
         plan_file.write_text("{")
         profile_file.write_text("{}")
-        choice = plan_choice._kept_profile(profile_file, trainer._task(16)), plan_choice._kept_plan(plan_file, trainer._task(16))
+        task = trainer._run.network.task(16)
+        choice = plan_choice._kept_profile(profile_file, task), plan_choice._kept_plan(plan_file, task)
         assert choice == (None, None)
 
 

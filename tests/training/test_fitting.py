@@ -78,9 +78,9 @@ def test_weights_that_are_not_numbers_do_not_pass_for_changed_by_a_callback(clus
     model, (x, y) = net(), data(8)
     model.set_weights([np.full_like(w, np.nan) for w in model.get_weights()])
     with _trainer(model, cluster) as trainer, pytest.warns(UserWarning, match="training goes on although the loss of step 1 is nan"):
-        engine = trainer._engine
+        engine = trainer._run.engine
         trainer.fit(x, y, callbacks=[keras.callbacks.Callback()], keep_going=True)
-        assert trainer._engine is engine
+        assert trainer._run.engine is engine
 
 
 class _Saved(keras.callbacks.Callback):

@@ -76,8 +76,8 @@ def test_steps_of_shuffled_arrays_take_each_sample_once_a_pass(cluster: Any) -> 
     x[:, 0, 0, 0] = np.arange(COUNT)
     seen: list[float] = []
     with _trainer(model, cluster) as trainer:
-        step = trainer._advance
-        trainer._advance = lambda feed, *rest: (seen.extend(feed.x[0][:, 0, 0, 0]), step(feed, *rest))[1]  # type: ignore[method-assign]
+        step = trainer._run.advance
+        trainer._run.advance = lambda feed, *rest: (seen.extend(feed.x[0][:, 0, 0, 0]), step(feed, *rest))[1]  # type: ignore[method-assign]
         trainer.fit(x, y, batch_size=4, steps_per_epoch=3, epochs=4, verbose=0)
     assert sorted(seen[:COUNT]) == sorted(seen[COUNT:]) == list(range(COUNT)) and seen[:COUNT] != seen[COUNT:]
 

@@ -57,13 +57,13 @@ def fitted(cluster: Any, path: pathlib.Path, schedule: str, counted: list[int], 
     with hm.Trainer(model, plan, cluster, optimizer=keras.optimizers.SGD(0.001, momentum=0.5), loss="mse") as trainer:
         if resume:
             trainer.restore(path)
-        leave = trainer._engine._leave
+        leave = trainer._run.engine._leave
 
         def count(leaving: Any, fetched: Any) -> None:
             counted.extend(leaving.part.x[0][:, 0].astype(int).tolist())
             leave(leaving, fetched)
 
-        trainer._engine._leave = count
+        trainer._run.engine._leave = count
         trainer.fit(x, y, epochs=2, callbacks=[Saving(trainer, path, () if resume else (5,), then)], verbose=0)
         return [np.array(weight) for weight in trainer.to_keras().get_weights()]
 
@@ -101,7 +101,7 @@ def test_a_step_that_fails_leaves_a_trainer_that_can_be_read_and_goes_on() -> No
             for _ in range(4):
                 trainer.train_on_batch(x, y)
             trainer.wait()
-            engine = trainer._engine
+            engine = trainer._run.engine
             plain = engine._run
 
             def fail(fetches: Any, feeds: Any) -> Any:
@@ -130,7 +130,7 @@ def test_a_traced_step_keeps_the_losses_of_the_batches_in_flight(schedule: str) 
         plan = hm.Plan.pipeline(model, ["dense0", "dense2"], [[0], [1]], [[1], [1]], cluster, BATCH, parts, schedule)
         for traced in (False, True):
             with hm.Trainer(model, plan, cluster, optimizer="sgd", loss="mse") as trainer:
-                engine = trainer._engine
+                engine = trainer._run.engine
                 if traced:
                     engine.advance = lambda *step, engine=engine: engine.advance_traced(*step)[0]  # type: ignore[method-assign]
                 given = [trainer.train_on_batch(x[cut], y[cut]) for cut in batches]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
+from hetero_mtf.data.checked_batch import check_batch
 from hetero_mtf.program.feeding import feed_choice as choice
 from tests.program.oracle import worst_error
 
@@ -86,8 +87,8 @@ def test_training_is_keras_with_short_last_batches(workers: hm.Cluster, kind: st
 def test_a_batch_is_not_changed_where_the_first_layer_computes_in_place(workers: hm.Cluster) -> None:
     model, (x, _, _) = _net(), _data(8)
     with _trainer(model, PLANS["batch"](model, workers), workers) as trainer:
-        batch = trainer._feed(hm.training.on_batch.check_batch(x.astype("float64"), np.zeros(8, int), None, form=trainer._form))
-        losses = [trainer._engine.test(batch, False).loss for _ in range(4)]
+        batch = trainer._run.feed(check_batch(x.astype("float64"), np.zeros(8, int), None, form=trainer._run.network.form))
+        losses = [trainer._run.engine.test(batch, False).loss for _ in range(4)]
     assert len(set(losses)) == 1
 
 

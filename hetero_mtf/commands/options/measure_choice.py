@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from hetero_mtf.commands.options.shared import Command
 from hetero_mtf.commands.options.typed import typed_options
+from hetero_mtf.commands.options.volume_options import VolumeOptions
 from hetero_mtf.planning.names import FIRST, MEASURES, NEVER, STEPS
 
 _HELP = (
-    "When plans are measured: first, before training; steps, as training steps, so that training begins at once; never, by --plan, "
-    "--profile, or what is kept. Or the plans of an earlier training, STATE-plans.json or its state, to repeat it bit for bit."
+    "When plans are measured: steps, as training steps, so that training begins at once; first, before training; never, by --plan, "
+    "--profile, or what is kept. Or the plans of an earlier training, STATE-plans.json or its state, to repeat it bit for bit.  "
+    "[default: first with --plan, --profile, --strategy, --compare, --measured, --fold all, or options of what is done first; else steps]"
 )
 _BEFORE = ("budget", "refine", "refine_time")  # what is done before the first step
 
 
 def measure_option(command: Command) -> Command:
     """Add --measure."""
-    return click.option("--measure", metavar="first|steps|never|FILE", default=FIRST, help=_HELP)(command)
+    return click.option("--measure", metavar="steps|first|never|FILE", help=_HELP)(command)
+
+
+def default_measure(options: Mapping[str, Any], volumes: VolumeOptions) -> str:
+    """Return when plans are measured where that is not said: as training steps, unless there has to be a plan before the first one.
+
+    Parameters
+    ----------
+    options : of the command, by their names.
+    volumes : the options of volumes.
+    """
+    named = ("plan", "profile", "collective", "allow_stale", "compare", "measured", "budget", "refine_time")
+    before = any(options[name] for name in named) or options["strategy"] != "auto" or not options["refine"] or volumes.all_folds
+    return FIRST if before or typed_options(_BEFORE) else STEPS
 
 
 def check_measure(request: Any) -> None:

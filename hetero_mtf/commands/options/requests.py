@@ -148,6 +148,11 @@ class TrainRequest:
         return str(beside(self.run_file, "plans")) if self._saves and self.measure == STEPS else None
 
     @property
+    def last_plan_file(self) -> str | None:
+        """Where the plan is written that was in force at the end, where training steps try plans; else None."""
+        return None if self.plans_file is None else str(beside(self.run_file, "plan"))
+
+    @property
     def repeated(self) -> str | None:
         """The file with the plans of an earlier training, which are repeated; None where none are."""
         return None if self.measure in MEASURES else self.measure

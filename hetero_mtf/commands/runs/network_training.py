@@ -25,7 +25,7 @@ from hetero_mtf.training.control.text import split_text
 from hetero_mtf.training.timing import trace_median_step
 
 
-class TrainedNetwork(NamedTuple):
+class TrainingOutcome(NamedTuple):
     """What a training gave.
 
     Parameters
@@ -48,7 +48,7 @@ def train_network(
     stop: StopRequest,
     tested: Callable[[Any], None] = lambda trainer: None,
     shows_plan: bool = True,
-) -> TrainedNetwork:
+) -> TrainingOutcome:
     """Train with the run's seed, save, and return the test metrics and, if they are wanted, the measured times.
 
     Parameters
@@ -85,10 +85,12 @@ def train_network(
             save_model(request.output, trainer.to_keras())
         if request.plans_file is not None:
             history.save(request.plans_file)
+        if request.last_plan_file is not None:
+            trainer.plan.save(request.last_plan_file)
         steady = request.measured_file is not None and not trainer.moves  # else steps are of several plans
         measured = _measured(trainer, plan, epochs.step_s, workload) if steady else None
-        trained = TrainedNetwork(metrics, measured, trainer.plan)
-    for path in (request.save, request.output, request.plans_file, *stored):
+        trained = TrainingOutcome(metrics, measured, trainer.plan)
+    for path in (request.save, request.output, request.plans_file, request.last_plan_file, *stored):
         if path is not None:
             click.echo(f"saved {path}")
     return trained

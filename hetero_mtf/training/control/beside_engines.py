@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.training.control.background import Background, Finished
+from hetero_mtf.training.control.plan_in_force import PlanInForce
 from hetero_mtf.training.control.step_call import StepCall
 
 
@@ -58,18 +58,16 @@ class BesideEngines:
             self._engines[finished.result.plan.built_from] = finished.result
         return finished
 
-    def swap(self, trainer: Any, plan: Plan) -> None:
+    def swap(self, in_force: PlanInForce, plan: Plan) -> None:
         """Put the engine of a plan in force, with all values as they are; the one before is held from then on.
 
         Parameters
         ----------
-        trainer : whose engine it is.
+        in_force : the plan in force.
         plan : one that is held.
         """
-        before, engine = trainer._engine, self._engines[plan.built_from]
-        engine.write(before.read())
+        before = in_force.swap(self._engines[plan.built_from])
         del self._engines[plan.built_from]
-        trainer._engine = engine
         self._engines[before.plan.built_from] = before
 
     def free(self, but: Collection[object] = ()) -> None:

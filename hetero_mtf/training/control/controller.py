@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from hetero_mtf.calibration.calibration_budget import DEFAULT_S
 from hetero_mtf.errors import WorkerError
@@ -46,6 +45,7 @@ from hetero_mtf.training.control.background import Background
 from hetero_mtf.training.control.beside_engines import BesideEngines
 from hetero_mtf.training.control.calibration_between import CalibrationBetween
 from hetero_mtf.training.control.move import Move
+from hetero_mtf.training.control.plan_in_force import PlanInForce
 from hetero_mtf.training.control.rebalance_request import can_rebalance
 from hetero_mtf.training.control.step_call import StepCall
 from hetero_mtf.training.control.text import split_text
@@ -56,7 +56,7 @@ MEASURED = Watch("it was measured beside others", is_final=True)
 
 
 class Controller:
-    """Takes the steps of a trainer, and says under which plan.
+    """Takes the steps of a run, and says under which plan.
 
     Parameters
     ----------
@@ -140,12 +140,12 @@ class Controller:
         """
         self._built_before_s += seconds
 
-    def advance(self, trainer: Any, call: StepCall) -> Sequence[Finished]:
-        """Take a step of a trainer, under another plan where the policy says so, and return what it gives.
+    def advance(self, in_force: PlanInForce, call: StepCall) -> Sequence[Finished]:
+        """Take a step, under another plan where the policy says so, and return what it gives.
 
         Parameters
         ----------
-        trainer : the trainer; its engine is replaced at a move.
+        in_force : the plan in force; another is put there at a move.
         call : the step.
 
         Raises
@@ -153,30 +153,30 @@ class Controller:
         HeteroError
             As `Engine.advance`.
         """
-        if call.batch.size != trainer._engine.plan.batch_size or call.batch.graph is not None:  # of another form
-            return call.advance(trainer._engine)
+        if call.batch.size != in_force.plan.batch_size or call.batch.graph is not None:  # of another form
+            return call.advance(in_force.engine)
         self._collect()
-        self._note_engine(trainer._engine)
+        self._note_engine(in_force.engine)
         self._note_change(call.step)
         while True:
             self.known = dataclasses.replace(self.known, left=self.steps_ahead())
             action = next_action(self.known)
             if isinstance(action, Watch):
                 self._rest(action)
-                return self._step(trainer, call, self.devices is not None and self.devices.wants_trace(self.known.left))
+                return self._step(in_force, call, self.devices is not None and self.devices.wants_trace(self.known.left))
             if self.devices is not None:
                 self.devices.stop()
             if isinstance(action, Solve):
                 self.known = dataclasses.replace(self.known, solving=True)
                 self._beside.background.begin(functools.partial(self._candidates.solve, self.known.trials))
             elif isinstance(action, BuildPlan) or (isinstance(action, MoveTo) and action.plan not in self._beside):  # freed meanwhile
-                self._begin_build(trainer, action.plan, call)
+                self._begin_build(in_force, action.plan, call)
             elif isinstance(action, MeasureCurves):
                 self._measure()
             elif isinstance(action, MoveTo):
-                self._move(trainer, action.plan, call.step)
+                self._move(in_force, action.plan, call.step)
             else:
-                return self._step(trainer, call, isinstance(action, TraceStep))
+                return self._step(in_force, call, isinstance(action, TraceStep))
 
     def close(self) -> None:
         """End what runs in the background, and free what plans hold that are not in force."""
@@ -186,19 +186,19 @@ class Controller:
             self._calibration = None
         self.known = dataclasses.replace(self.known, calibration_s=None, building=None, built=None, solving=False)
 
-    def _step(self, trainer: Any, call: StepCall, is_traced: bool) -> Sequence[Finished]:
+    def _step(self, in_force: PlanInForce, call: StepCall, is_traced: bool) -> Sequence[Finished]:
         """Take a step under the plan in force, and note what it took."""
         start_s = self._clock()
         if is_traced:
-            finished, trace = call.advance_traced(trainer._engine)
-            entry, seconds = traced_step(trace, trainer._cluster.devices), self._clock() - start_s
+            finished, trace = call.advance_traced(in_force.engine)
+            entry, seconds = traced_step(trace, in_force.devices), self._clock() - start_s
             if self.devices is not None and self.devices.is_watching:
                 self.devices.add_traced(seconds, entry)
                 self.known = watched(self.known, seconds)
             else:
                 self.known = traced(self.known, entry, seconds)
             return finished
-        finished = call.advance(trainer._engine)
+        finished = call.advance(in_force.engine)
         seconds = self._clock() - start_s
         if not self.known.builds:
             first = Build(size_of(self.known.trial.plan), self._built_before_s + seconds)
@@ -284,22 +284,22 @@ class Controller:
         else:
             self.known = was_built(self.known, finished.seconds)
 
-    def _begin_build(self, trainer: Any, plan: Plan, call: StepCall) -> None:
+    def _begin_build(self, in_force: PlanInForce, plan: Plan, call: StepCall) -> None:
         present, tried = split_text(self.known.trial.plan), split_text(plan)
         step_s, predicted_s = self.known.trials[self.known.best].median_s, self._predicted_s(plan)
         self._say(f"training on {present}, {seconds_text(step_s)} a step; trying {tried} ({seconds_text(predicted_s)} predicted)")
         self.known = dataclasses.replace(self.known, building=plan)
         self._free()
-        self._beside.begin_build(lambda: trainer._make_engine(plan, trainer._first_values(), trainer._seed), call)
+        self._beside.begin_build(lambda: in_force.beside(plan), call)
         if any(map(is_keras_call, self.profile.graph.layers)):  # which seeds the user's generators while it is traced
             self._collect(wait=True)
 
-    def _move(self, trainer: Any, plan: Plan, step: int) -> None:
+    def _move(self, in_force: PlanInForce, plan: Plan, step: int) -> None:
         """Go on under another plan that is built, with all values as they are."""
         start_s, before, predicted_s = self._clock(), self.known.trial, self._predicted_s(plan)
         earlier = next((trial for trial in self.known.trials if trial.plan.built_from == plan.built_from), None)
-        self._beside.swap(trainer, plan)
-        self._engine = trainer._engine
+        self._beside.swap(in_force, plan)
+        self._engine = in_force.engine
         self.known = moved(self.known, Candidate(plan, predicted_s, 0.0), self._clock() - start_s)
         self._free()
         expected_s = predicted_s if earlier is None else earlier.median_s

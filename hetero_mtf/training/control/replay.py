@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.engine import Finished
 from hetero_mtf.training.control.move import Move
+from hetero_mtf.training.control.plan_in_force import PlanInForce
 from hetero_mtf.training.control.step_call import StepCall
 
 
@@ -39,12 +39,12 @@ class Replay:
     def note_build(self, seconds: float) -> None:
         """Take note of what building took, which decides nothing here."""
 
-    def advance(self, trainer: Any, call: StepCall) -> Sequence[Finished]:
-        """Take a step of a trainer under the plan of the history.
+    def advance(self, in_force: PlanInForce, call: StepCall) -> Sequence[Finished]:
+        """Take a step under the plan of the history, and return what it gives.
 
         Parameters
         ----------
-        trainer : the trainer; its engine is replaced at a move.
+        in_force : the plan in force; another is put there at a move.
         call : the step.
 
         Raises
@@ -52,12 +52,12 @@ class Replay:
         HeteroError
             As `Engine.advance`.
         """
-        plan, before = self._history.at(call.step), trainer._engine.plan
+        plan, before = self._history.at(call.step), in_force.plan
         if plan.built_from != before.built_from:
             start_s = self._clock()
-            trainer._replace_engine(plan, trainer._engine.read(), trainer._seed)
+            in_force.replace(plan)
             self.moves.append(Move(call.step, "it is repeated", before, plan, 0.0, 0.0, self._clock() - start_s))
-        return call.advance(trainer._engine)
+        return call.advance(in_force.engine)
 
     def close(self) -> None:
         """Free nothing: each move has closed the engine before."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
-from hetero_mtf.training.keras_side import KerasSide
+from hetero_mtf.training.run.run import Run
 
 
 class OwnWeights:
@@ -15,15 +14,14 @@ class OwnWeights:
 
     Parameters
     ----------
-    trainer : trains on the cluster.
-    keras_side : of the model.
+    run : trains on the cluster; its Keras side is of the model.
     watched : whether someone sees the model; else nothing is written and read.
     """
 
-    def __init__(self, trainer: Any, keras_side: KerasSide, watched: bool = True) -> None:
-        self._trainer, self._keras_side, self.watched = trainer, keras_side, watched
+    def __init__(self, run: Run, watched: bool = True) -> None:
+        self._run, self._keras_side, self.watched = run, run.keras_side, watched
         self._ahead = False  # whether the cluster has taken steps that the model does not have yet
-        self._values, self._step = (keras_side.read(), keras_side.step) if watched else ({}, 0)
+        self._values, self._step = (self._keras_side.read(), self._keras_side.step) if watched else ({}, 0)
 
     def note_step(self) -> None:
         """Note that the cluster has taken a step."""
@@ -32,7 +30,7 @@ class OwnWeights:
     def write_back(self) -> None:
         """Write what the cluster has into the model and its optimizer, where the cluster has taken steps since the last time."""
         if self._ahead and self.watched:
-            self._keras_side.write(self._trainer._engine.read(), self._trainer.step, self._trainer.loss_scale)
+            self._keras_side.write(self._run.engine.read(), self._run.state.step, self._run.state.loss_scale)
             self._ahead = False
             self._values, self._step = self._keras_side.read(), self._keras_side.step
 
@@ -40,16 +38,17 @@ class OwnWeights:
         """Go on with what was assigned to the model, its slots or its number of steps since they were last written."""
         if not self.watched:
             return
-        if not self._ahead and self._keras_side.step != self._step:
-            self._trainer._step = self._step = self._keras_side.step
-        before, present = self._trainer.loss_scale, self._keras_side.loss_scale
+        run, step = self._run, self._keras_side.step
+        if not self._ahead and step != self._step:
+            run.state, self._step = dataclasses.replace(run.state, step=step), step
+        before, present = run.state.loss_scale, self._keras_side.loss_scale
         if not self._ahead and before is not None and present is not None:
-            self._trainer._loss_scale = dataclasses.replace(present, skipped=before.skipped)
+            run.state = dataclasses.replace(run.state, loss_scale=dataclasses.replace(present, skipped=before.skipped))
         now = self._keras_side.read()
         changed = {key: value for key, value in now.items() if not _same(value, self._values[key])}
         if changed:
             self._values = {**self._values, **changed}
-            self._trainer._overwrite(changed)
+            run.plans.in_force.overwrite(changed)
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

@@ -27,6 +27,7 @@ from hetero_mtf.training.loops.model_metrics import ModelMetrics
 from hetero_mtf.training.loops.own_weights import OwnWeights
 from hetero_mtf.training.loops.plan_events import plan_events
 from hetero_mtf.training.loops.source_adapter import SourceBatches
+from hetero_mtf.training.run.run import Run
 from hetero_mtf.training.trained import shown_losses
 
 
@@ -85,19 +86,19 @@ def steps_ahead(source: BatchSource, epochs: int) -> int | None:
     return None if an_epoch is None else max(0, (epochs - source.epoch) * an_epoch - source.batch)
 
 
-class TrainerLoops(KerasLoops):
+class TrainerLoops:
     """Runs Keras's loops of the model that a trainer's metrics and callbacks have, a copy of the user's.
 
     The copy has the trainer's weights only where there are callbacks to see it.
 
     Parameters
     ----------
-    trainer : Trainer.
+    run : of the trainer.
     """
 
-    def __init__(self, trainer: Any) -> None:
-        super().__init__(trainer._keras.model)
-        self._trainer = trainer
+    def __init__(self, run: Run) -> None:
+        self._model, self._run = run.keras_side.model, run
+        self._loops = KerasLoops(self._model, self, run)
         self._training: Given | None = None  # what is trained on
         self._batches: SourceBatches | None = None  # of a source, in the present epoch
         self._last: Batch | None = None
@@ -109,17 +110,22 @@ class TrainerLoops(KerasLoops):
         self._epochs = 0
         self._converted: tuple[Any, Any] = (None, None)  # the last batch of a stream, as it was given and with arrays
         self._batch: tuple[Any, Batch | None] = (None, None)  # the same with arrays, and checked
-        self.bind()
+        self._loops.bind()
 
     @property
     def position(self) -> Mapping[str, Any] | None:
         """The position in the data that are trained on now; None where nothing is."""
         return None if self._training is None else self._training.at.state()
 
+    @property
+    def steps_ahead(self) -> int | None:
+        """Steps until the present call of `fit` ends; None where that is not known."""
+        return self._loops.steps_ahead
+
     def take_over(self) -> None:
         """Go on with what callbacks have changed so far, while they see the present weights."""
-        if self._weights is not None and self._calls_begin:
-            self._weights.read_changes()
+        if self._loops.weights is not None and self._loops.calls_begin:
+            self._loops.weights.read_changes()
 
     def fit(self, given: Given, fit: Fit) -> Any:
         """Train until all epochs are done and return Keras's History.
@@ -134,13 +140,13 @@ class TrainerLoops(KerasLoops):
         NotFiniteError
             If the loss of a step was NaN or infinite, and no callback stopped training at the end of the epoch that this step ended.
         """
-        model, trainer, at = self._model, self._trainer, given.at
+        model, loops, at = self._model, self._loops, given.at
         if given.source is not None and at.batch and at.batch == given.batches_per_epoch:
             next(iter(given.source), None)  # the position is the end of an epoch
         elif fit.initial_epoch > at.epoch:
             at.begin_at(fit.initial_epoch)
         self._training, self._keep_going, self._epochs, self._fault = given, fit.keep_going, fit.epochs, None
-        self._looked_at = any(map(saves_between_batches, fit.callbacks))
+        loops.looked_at = any(map(saves_between_batches, fit.callbacks))
         data: dict[str, Any] = {"epochs": fit.epochs, "initial_epoch": at.epoch, "verbose": fit.verbose}
         if given.source is None:
             data |= {"steps_per_epoch": given.steps, "shuffle": given.shuffle}
@@ -150,16 +156,15 @@ class TrainerLoops(KerasLoops):
         taken = given.taken(tests=False)
         listeners = self._listeners(fit.callbacks, fit.verbose, fit.epochs, given.steps or _count_of(taken), add_history=True)
         begin_at(model, None)
-        with self._open(bool(fit.callbacks) or AVERAGE in trainer._rule.all_slots):  # Keras makes averages the weights at the end
-            self._fitting, self._testing = True, tested
+        with self._open(bool(fit.callbacks) or AVERAGE in self._run.network.rule.all_slots):  # Keras makes averages the weights at the end
+            loops.fitting, self._testing = True, tested
             try:
                 history = keras.Model.fit(model, taken, callbacks=listeners, **data)
-                self._begin_call()
+                loops.begin_call()
             finally:
-                self._fitting = self._looked_at = False
-                self._upcoming.drop()
-                self._begun.clear()
-                self._steps_ahead, self._training, self._batches, self._last = None, None, None, None
+                loops.fitting = loops.looked_at = False
+                loops.end()
+                loops.steps_ahead, self._training, self._batches, self._last = None, None, None, None
                 self._converted = self._batch = (None, None)
         return history
 
@@ -173,7 +178,7 @@ class TrainerLoops(KerasLoops):
         """
         with self._opened_for(tested, callbacks, verbose, steps) as options:
             logs: dict[str, Any] = keras.Model.evaluate(self._model, return_dict=True, **options)
-            order = ["loss", *self.get_metrics_result()]  # older versions of Keras sort by name
+            order = ["loss", *self._loops.get_metrics_result()]  # older versions of Keras sort by name
         return {name: logs[name] for name in order if name in logs}
 
     def predict(self, tested: Given, callbacks: Sequence[Any], verbose: str | int, steps: int | None) -> Any:
@@ -195,49 +200,95 @@ class TrainerLoops(KerasLoops):
         with self._open(bool(callbacks)):
             self._testing = taken
             yield {"x": taken, "steps": steps, "callbacks": listeners, "verbose": shown}
-            self._begin_call()
+            self._loops.begin_call()
 
     @contextlib.contextmanager
     def _open(self, watched: bool) -> Iterator[None]:
         """Keep the model equal to the trainer's state meanwhile, where someone sees it; a callback may test within `fit`."""
-        outer = self._weights
+        loops, run = self._loops, self._run
+        outer = loops.weights
         if outer is None or (watched and not outer.watched):
-            self._weights = OwnWeights(self._trainer, self._trainer._keras, watched)
-            self._weights.note_step()
-        if self._metrics is None:
-            graph, form, objective = self._trainer._graph, self._trainer._form, self._trainer._objective
-            self._metrics = ModelMetrics(self._model, graph, form.outputs, objective)
+            loops.weights = OwnWeights(run, watched)
+            loops.weights.note_step()
+        if loops.metrics is None:
+            loops.metrics = ModelMetrics(self._model, run.network.graph, run.network.form.outputs, run.network.objective)
         if outer is None:
-            self._trainer._engine.drain(False)  # of single steps
-            self._trainer._keras.reset_metrics()
+            run.engine.drain(False)  # of single steps
+            run.keras_side.reset_metrics()
         testing = self._testing
         try:
             yield
         finally:
-            self._weights, self._testing = outer, testing
+            loops.weights, self._testing = outer, testing
 
     def _listeners(self, callbacks: Sequence[Any], verbose: int, epochs: int, steps: int | None, add_history: bool = False) -> Any:
         """Return the callbacks as one, with those that Keras adds, between a first and a last one."""
         first = first_callback(self._at_epoch_begin, self._at_epoch_end)
         last = last_callback(self)
         params = {"verbose": verbose, "epochs": epochs, "steps": steps}
-        events = plan_events(callbacks, lambda: self._trainer.moves, lambda: self._trainer.step) if add_history else []
+        events = plan_events(callbacks, lambda: self._run.plans.moves, lambda: self._run.state.step) if add_history else []
         each = [first, *events, *callbacks, last]
         listeners = keras.callbacks.CallbackList(each, add_history=add_history, add_progbar=bool(verbose), model=self._model, **params)
         listeners.callbacks.remove(last)
         listeners.callbacks.append(last)
         return listeners
 
-    def _given(self, data: Any) -> Any:
+    # the side of Keras's loops: see LoopSide
+
+    def is_left_to_keras(self, what: str, force: bool) -> bool:
+        """Return False: the run takes all steps."""
+        return False
+
+    @contextlib.contextmanager
+    def calling(self, what: str, iterator: Any) -> Iterator[None]:
+        """Know the batches that are trained on, and whether a batch is tested on, while a function runs."""
+        if what == "train":
+            self._batches = iterator if isinstance(iterator, SourceBatches) else None
+        self._tests = what == "test"
+        try:
+            yield
+        finally:
+            self._tests = False
+
+    def begin_step(self, data: Any) -> None:
+        """Count the batch in the position."""
+        self._last = self.checked(self.given(data), self._run)
+        if self._training is not None:
+            self._training.position.batch += 1
+
+    def given(self, data: Any) -> Any:
+        """Return a batch with arrays; one that was prepared ahead comes again with its step."""
         if isinstance(data, Batch):
             return data
-        if self._converted[0] is not data:  # a batch that was prepared ahead comes again with its step
+        if self._converted[0] is not data:
             self._converted = data, arrays_of(data)
         return self._converted[1]
 
-    def _counts(self, data: Any) -> Any:
-        form, data = self._trainer._form, self._checked(data, self._trainer)
-        x, y, sample_weight = (part if part is None or isinstance(part, tuple) else (part,) for part in data)
+    def run_for(self, data: Any) -> Run:
+        """Return the run."""
+        return self._run
+
+    def checked(self, data: Any, run: Run, predicts: bool = False) -> Batch:
+        """Return a batch whose arrays fit each other, with class weights."""
+        if isinstance(data, Batch):
+            return data
+        if self._batch[0] is not data or self._batch[1] is None:
+            x, y, sample_weight = data if not predicts else (data[0], None, None)
+            trained = None if self._tests or predicts else self._training
+            where = "" if trained is None else f" of batch {trained.position.batch}"
+            form = run.network.form
+            batch = check_batch(x, y, sample_weight, where, form, finite=trained is not None)
+            if trained is not None and trained.class_weight is not None:
+                batch = add_class_weight(batch, trained.class_weight, where, form)
+            self._batch = data, batch
+            return batch
+        return self._batch[1]
+
+    def counts(self, data: Any) -> Any:
+        """Return the batch as metrics take it, packed."""
+        form, data = self._run.network.form, self.checked(data, self._run)
+        parts: list[Any] = [part if part is None or isinstance(part, tuple) else (part,) for part in data]
+        x, y, sample_weight = parts
         if sample_weight is not None and len(sample_weight) < form.outputs.count:
             sample_weight = sample_weight * form.outputs.count  # the same for all
         return (
@@ -246,58 +297,31 @@ class TrainerLoops(KerasLoops):
             None if sample_weight is None or all(each is None for each in sample_weight) else form.outputs.pack(sample_weight),
         )
 
-    def _checked(self, data: Any, trainer: Any, predicts: bool = False) -> Batch:
-        if isinstance(data, Batch):
-            return data
-        if self._batch[0] is not data or self._batch[1] is None:
-            x, y, sample_weight = data if not predicts else (data[0], None, None)
-            trained = None if self._tests or predicts else self._training
-            where = "" if trained is None else f" of batch {trained.position.batch}"
-            batch = check_batch(x, y, sample_weight, where, trainer._form, finite=trained is not None)
-            if trained is not None and trained.class_weight is not None:
-                batch = add_class_weight(batch, trained.class_weight, where, trainer._form)
-            self._batch = data, batch
-            return batch
-        return self._batch[1]
-
-    def _train_on(self, data: Any, feed: Any, iterator: Any) -> Any:
-        self._last = self._checked(self._given(data), self._trainer)
-        if self._training is not None:
-            self._training.position.batch += 1
-        return super()._train_on(data, feed, iterator)
-
-    def _train(self, iterator: Any) -> Any:
-        self._batches = iterator if isinstance(iterator, SourceBatches) else None
-        return super()._train(iterator)
-
-    def _test(self, iterator: Any) -> Any:
-        self._tests = True
-        try:
-            return super()._test(iterator)
-        finally:
-            self._tests = False
-
-    def _counted(self, finished: Sequence[Any]) -> Any:
-        logs = super()._counted(finished)
-        trainer = self._trainer
+    def note_counted(self, finished: Sequence[Any]) -> None:
+        """Take note of the first loss that is not finite."""
+        run, network = self._run, self._run.network
         for feed, step_result in finished:
-            loss, _ = shown_losses(trainer._objective, feed.graph or trainer._graph, feed.size, step_result)
+            loss, _ = shown_losses(network.objective, feed.graph or network.graph, feed.size, step_result)
             if not math.isfinite(loss) and self._fault is None and not self._warned and self._last is not None:
-                self._fault = loss_fault(trainer._graph, trainer._engine.read(), trainer.step, loss, self._last)
-        return logs
+                self._fault = loss_fault(network.graph, run.engine.read(), run.state.step, loss, self._last)
+
+    def note_end(self) -> None:
+        """Do nothing: the copy's optimizer counts as the run does."""
+
+    # first and last of the callbacks
 
     def _at_epoch_begin(self, epoch: int, params: Any) -> None:
         given, self._warned = self._training, False
         assert given is not None
         if given.source is None:
             given.position.begin_at(epoch)
-            super()._at_epoch_begin(epoch, params)
+            self._loops.at_epoch_begin(epoch, params)
             return
         source = given.source
         if source.epoch != epoch:  # a callback has set where to begin
             source.restore({**source.state(), "epoch": epoch, "batch": 0, "sample": 0})
         self._resumed = bool(source.batch)
-        self._steps_ahead = steps_ahead(source, self._epochs)
+        self._loops.steps_ahead = steps_ahead(source, self._epochs)
 
     def after_begin(self) -> None:
         """Train for no epoch where a callback has stopped the training; Keras would train on one batch."""
@@ -318,7 +342,7 @@ class TrainerLoops(KerasLoops):
             model.stop_training = _EPOCH_OVER
 
     def _at_epoch_end(self) -> None:
-        super()._at_epoch_end()
+        self._loops.at_epoch_end()
         if self._model.stop_training is _EPOCH_OVER:
             self._model.stop_training = False
         if not self._model.stop_training and self._training is not None:

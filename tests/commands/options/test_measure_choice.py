@@ -2,6 +2,14 @@
 
 import pytest
 
+from hetero_mtf.commands.options.measure_choice import default_measure
+from hetero_mtf.commands.options.volume_options import VolumeOptions
+
+UNSAID = {
+    **dict.fromkeys(("plan", "profile", "collective", "measured", "budget", "refine_time")),
+    **{"allow_stale": False, "compare": False, "strategy": "auto", "refine": True},
+}
+
 
 @pytest.fixture
 def place(folder, tmp_path, monkeypatch):
@@ -44,3 +52,19 @@ def test_all_folds_are_trained_by_one_plan(cli, place):
 def test_plans_are_not_replaced_that_are_repeated(cli, subject, place):
     said = cli("train", *subject, "--measure", "plans.json", "--save", "plans.json")
     assert said.code == 2 and "--save would replace --measure" in said.err
+
+
+@pytest.mark.parametrize(
+    "said, expected",
+    [
+        ({}, "steps"),
+        ({"profile": "profile.json"}, "first"),
+        ({"strategy": "filters"}, "first"),
+        ({"compare": True}, "first"),
+        ({"refine": False}, "first"),
+        ({"budget": 4.0}, "first"),
+    ],
+)
+def test_plans_are_tried_as_steps_unless_there_has_to_be_one_before(said, expected):
+    assert default_measure({**UNSAID, **said}, VolumeOptions()) == expected
+    assert default_measure(UNSAID, VolumeOptions(folds=3, fold="all")) == "first"

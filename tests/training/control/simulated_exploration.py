@@ -36,7 +36,7 @@ class SimulatedExploration(SimulatedTraining):
         super().__init__(noise, steps, rough, truth, seed)
         self.ended: list[Learnt] = []
         first = make_plan(rough, strategy="single")
-        self._engine = SimulatedEngine(first, self)
+        self.engine = SimulatedEngine(first, self)
         self.calibration = None if calibrates is None else calibrates(self)
         own = {"watches": watches, "calibration": self.calibration, "learnt": self.ended.append}
         self._begin(Controller(rough, first, **own, **self._beside), steps)  # type: ignore[arg-type]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from hetero_mtf.devices.records import Device
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.cost.layer_cost import Costs
@@ -19,6 +20,7 @@ from hetero_mtf.runtime.step_trace import StepTrace
 from hetero_mtf.training.control.background import Background
 from hetero_mtf.training.control.background import Finished as Done
 from hetero_mtf.training.control.controller import Controller
+from hetero_mtf.training.control.plan_in_force import PlanInForce
 from hetero_mtf.training.control.step_call import StepCall
 from tests.planning.networks import pair_net, profile_of
 from tests.planning.refinement.simulated import SimulatedRunner, slower
@@ -96,8 +98,8 @@ class SimulatedEngine(Engine):
         return [(batch, Result(1.0, (1.0,), None))], StepTrace(traced.step_s, (), (), layers)
 
 
-class SimulatedTraining:
-    """Stands for a trainer and its cluster.
+class SimulatedTraining(PlanInForce):
+    """Stands for the plan in force and a cluster.
 
     Parameters
     ----------
@@ -120,9 +122,9 @@ class SimulatedTraining:
         self.runner.generator = np.random.default_rng(seed)
         self.refused: Callable[[Plan], bool] = lambda plan: False
         self.penalty: Callable[[Plan], float] = lambda plan: 1.0
-        self.step, self._seed, self._cluster = 0, 0, PROFILE.cluster
-        self._engine = SimulatedEngine(make_plan(calibrated), self)
-        self.build_s = BUILD_STEPS * self.runner.true_s(self._engine.plan)
+        self.step = 0
+        self.engine: SimulatedEngine = SimulatedEngine(make_plan(calibrated), self)
+        self.build_s = BUILD_STEPS * self.runner.true_s(self.engine.plan)
         self.background = SimulatedBackground(self, self.build_s / 4)
         self._begin(Controller(calibrated, self.plan, explores=False, is_rough=False, watches=watches, **self._beside), steps)
 
@@ -138,8 +140,8 @@ class SimulatedTraining:
             controller.steps_ahead = lambda: steps - self.step
 
     @property
-    def plan(self) -> Plan:
-        return self._engine.plan
+    def devices(self) -> Sequence[Device]:
+        return PROFILE.cluster.devices
 
     @property
     def true_s(self) -> float:
@@ -151,13 +153,10 @@ class SimulatedTraining:
         self.runner.step_s(plan)
         self.runner.clock.now_s = start_s + (self.runner.clock.now_s - start_s) * longer + building * self.build_s
 
-    def _make_engine(self, plan: Plan, values: Any, seed: int) -> SimulatedEngine:
+    def beside(self, plan: Plan) -> SimulatedEngine:
         if self.refused(plan):
             raise UnsupportedError("it takes too much memory; use another plan")
         return SimulatedEngine(plan, self)
-
-    def _first_values(self) -> dict[str, Any]:
-        return {}
 
     def change(self, *factors: float) -> None:
         """Make every device take so many times as long as by `PROFILE`."""

@@ -168,7 +168,7 @@ def test_another_engine_is_watched_from_its_first_step_on() -> None:
     training = SimulatedTraining(NOISE)
     training.train(60)
     training.change(1.0, 2.5)
-    training._engine = training._make_engine(make_plan(slower(PROFILE, 1, 2.5)), {}, 0)
+    training.engine = training.beside(make_plan(slower(PROFILE, 1, 2.5)))
     training.train(100)
     assert training.controller.moves == [] and training.controller.changes == []
 

@@ -36,10 +36,10 @@ def test_training_comes_to_the_best_plan_though_it_began_with_a_rough_profile(fa
 
 def test_a_plan_that_turns_out_slower_is_left_with_the_plan_before_as_it_was() -> None:
     training = SimulatedExploration(rough(1.0, 1.2), truth=rough(1.0, 4.0))  # the second device is far slower than it seemed
-    first = training._engine
+    first = training.engine
     while len(training.controller.moves) < 2:
         training.train(1)
-    assert training._engine is first and not first.closed and len(training.plan.used) == 1
+    assert training.engine is first and not first.closed and len(training.plan.used) == 1
     tried, back = training.controller.moves
     assert (tried.before, back.after) == (first.plan, first.plan) and back.step - tried.step == 4
     assert "it is faster" in back.reason and back.before_s > tried.before_s
@@ -98,13 +98,13 @@ def test_a_device_that_changes_later_is_answered() -> None:
 def test_what_was_built_is_freed_at_the_end() -> None:
     training = SimulatedExploration(rough(1.0, 1.0))
     made = []
-    make = training._make_engine
-    training._make_engine = lambda *given: made.append(make(*given)) or made[-1]  # type: ignore[method-assign,func-returns-value]
+    make = training.beside
+    training.beside = lambda *given: made.append(make(*given)) or made[-1]  # type: ignore[method-assign,func-returns-value]
     training.train(20)
     controller = training.controller
     assert isinstance(controller, Controller)
     controller.close()
-    assert made and all(engine.closed for engine in made if engine is not training._engine)
+    assert made and all(engine.closed for engine in made if engine is not training.engine)
 
 
 def test_steps_settle_where_the_engine_was_replaced_meanwhile() -> None:
@@ -113,7 +113,7 @@ def test_steps_settle_where_the_engine_was_replaced_meanwhile() -> None:
     controller = training.controller
     assert isinstance(controller, Controller)
     counted = len(controller.known.trial.step_s)
-    training._engine = SimulatedEngine(training.plan, training)
+    training.engine = SimulatedEngine(training.plan, training)
     training.train(2)  # the first builds, and one settles
     assert len(controller.known.trial.step_s) == counted
     training.train(1)
@@ -210,7 +210,7 @@ def test_curves_are_measured_between_steps_once_trials_promise_no_more_and_that_
 
 def test_a_plan_that_was_freed_and_is_the_best_again_is_built_once() -> None:
     training = SimulatedExploration(rough(1.0, 1.2), truth=rough(1.0, 4.0), watches=False)
-    first = training._engine.plan
+    first = training.engine.plan
     while len(training.controller.moves) < 2:  # to the other plan, and back
         training.train(1)
     training.penalty = lambda plan: 60.0 if plan.built_from == first.built_from else 1.0

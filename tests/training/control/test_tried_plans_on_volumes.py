@@ -50,7 +50,7 @@ def trained(folder: pathlib.Path, cluster: Any, moves: bool) -> Any:
     with VolumeSource(scans, cache, batch_size=BATCH, seed=4, augmentation=augmentation) as source:
         with hm.Trainer(model, None, cluster, **options, measure=history) as trainer:
             fitted = trainer.fit(source, epochs=EPOCHS, verbose=0, callbacks=[callback])
-            return fitted.history, trainer._engine.read(), seen, len(trainer.moves)
+            return fitted.history, trainer._run.engine.read(), seen, len(trainer.moves)
 
 
 def test_scans_are_trained_on_as_on_one_device(tmp_path: pathlib.Path, cluster: Any) -> None:

@@ -23,7 +23,7 @@ def border_idle_s(trainer: Any, x: Any, y: Any, steps: int = 5) -> list[float]:
     """
     import tensorflow as tf
 
-    engine, records = trainer._engine, []
+    engine, records = trainer._run.engine, []
     plain = engine._run
 
     def traced(fetches: Any, feeds: Any) -> Any:

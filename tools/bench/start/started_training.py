@@ -112,8 +112,8 @@ def controller_of(model: Any) -> Any:
     """
     import hetero_mtf as hm
 
-    trainer: Any = hm.distribution(model)._trainer  # type: ignore[union-attr]
-    return trainer.controller
+    distribution: Any = hm.distribution(model)
+    return distribution.controller
 
 
 if __name__ == "__main__":

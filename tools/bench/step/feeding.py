@@ -91,17 +91,17 @@ def resident_step(trainer: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], fl
     from hetero_mtf.data.checked_batch import Batch
 
     kept: list[Any] = []
-    batch = trainer._feed(Batch(x[:BATCH], y[:BATCH], None))
+    batch = trainer._run.feed(Batch(x[:BATCH], y[:BATCH], None))
     with resident_parts(kept):
-        trainer._engine.build(batch)
-    program = next(iter(trainer._engine._programs.values()))
+        trainer._run.engine.build(batch)
+    program = next(iter(trainer._run.engine._programs.values()))
     program.staged.use(batch, [*batch.x, batch.y[0], batch.weight[0]])
-    trainer._engine._run(kept, {})
+    trainer._run.engine._run(kept, {})
 
     def run() -> float:
         begun = time.perf_counter()
         for step in range(EPOCHS * BATCHES):
-            trainer._engine.train(batch, step, trainer._scalars(), False)
+            trainer._run.engine.train(batch, step, trainer._run.scalars(), False)
         return (time.perf_counter() - begun) / (EPOCHS * BATCHES)
 
     return run

@@ -156,9 +156,17 @@ def gain_row(cases: Sequence[dict[str, Any]]) -> list[Row]:
     return [table_row(cells, wanted)]
 
 
-def rounds_text(rounds: int) -> str:
-    """Return what figures are medians of, such as "Medians of 3 rounds."."""
-    return f"Medians of {rounds} rounds." if rounds > 1 else "One round: figures of the same arrangement differ by a quarter between runs."
+def rounds_text(rounds: int, once: str) -> str:
+    """Return what figures are medians of.
+
+    Parameters
+    ----------
+    rounds : number of rounds.
+    once : the arrangement that is run in the first round only.
+    """
+    if rounds == 1:
+        return "One round: figures of the same arrangement differ by a quarter between runs."
+    return f"Medians of {rounds} rounds; {once}: one run."
 
 
 def _of(cases: Sequence[dict[str, Any]], arrangement: str, seconds: float) -> list[dict[str, Any]]:

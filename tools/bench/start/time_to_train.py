@@ -4,7 +4,7 @@ Everything counts, from the start of the process to the end of the training, wit
 ours that measures first, ours on one device, ours with the best plan that was found given from the start, and Keras's `fit` in a process
 that is pinned to one core. The length of a training is given in seconds of one device, without its start. Only a training that tries plans
 looks at its length: it is run for each; the others are run for the longest, and shorter ones end where those had as many steps.
-Arrangements take turns; a figure is the median over rounds.
+Arrangements take turns; a figure is the median over rounds. Measured first is run in the first round only.
 
     python -m tools.bench.start.time_to_train [--network vgg8] [--seconds 60] [--shares 1.0,0.5]
 
@@ -151,7 +151,8 @@ def main(
         for number in range(1, rounds + 1):
             for seconds in lengths:
                 runs.measure(TRIED, seconds, number)
-            for arrangement in (ONE, MEASURED_FIRST, *([KERAS] if max(shares) == 1.0 else [])):
+            once = [MEASURED_FIRST] if number == 1 else []  # what is shown beside the others, and wants nothing
+            for arrangement in (ONE, *once, *([KERAS] if max(shares) == 1.0 else [])):
                 runs.measure(arrangement, longest, number)
         for number in range(1, rounds + 1):
             runs.measure(BEST, longest, number)
@@ -160,10 +161,10 @@ def main(
 
 
 def _report(report: Any, cases: Cases) -> None:
-    measured = [case for case in cases.done if case["arrangement"] != "probe"]
+    measured = [case for case in cases.done if case["arrangement"] not in ("probe", *([MEASURED_FIRST] if case["round"] > 1 else []))]
     subjects = list(dict.fromkeys((case["network"], tuple(case["shares"])) for case in measured))
     of_subjects = [[case for case in measured if (case["network"], tuple(case["shares"])) == subject] for subject in subjects]
-    note = rounds_text(max(case["round"] for case in measured))
+    note = rounds_text(max(case["round"] for case in measured), MEASURED_FIRST)
     report(TABLE, [row for subject in of_subjects for row in rows(subject)], [note])
     report(GAINS, [row for subject in of_subjects for row in gain_row(subject)], [note])
 

@@ -66,7 +66,7 @@ def test_the_part_of_the_gain_is_beside_the_best_plan_given() -> None:
 
 
 def test_one_round_is_said_to_be_one() -> None:
-    assert rounds_text(3) == "Medians of 3 rounds." and rounds_text(1).startswith("One round")
+    assert rounds_text(3, "slow") == "Medians of 3 rounds; slow: one run." and rounds_text(1, "slow").startswith("One round")
 
 
 def test_networks_have_names_and_titles() -> None:

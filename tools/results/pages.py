@@ -1,10 +1,16 @@
 """Pages with result tables: what stands between two marks is written from the JSON of the results.
 
-    <!-- results: NAME columns=KEY,KEY rows=1,3 parts=title,table,run,notes -->
+    <!-- results: NAME columns=KEY,KEY rows=1,3 parts=title,table,run,notes targets=hidden -->
     <!-- end -->
 
 NAME is that of a file in docs/results. Without `columns` a table has all columns, without `rows` (counted from 1) all rows, without
-`parts` all parts: title (with the command), table, run (when, at which commit, on which machine) and notes.
+`parts` all parts: title (with the command), table, run (when, at which commit, on which machine) and notes. With `targets=hidden` what was
+wanted is left out.
+
+    <!-- derived: claims -->
+    <!-- end -->
+
+is the index of all claims (`claims.py`), and `derived: prediction_errors` how far predictions are off (`prediction_errors.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +21,17 @@ import re
 from collections.abc import Mapping, Sequence
 
 from hetero_mtf.errors import DataError
+from tools.results.claims import claims_table
+from tools.results.prediction_errors import errors_table
 from tools.results.records import ResultSet
 from tools.results.tables import note_text, provenance, table
 
 PARTS = ("title", "table", "run", "notes")
 ABSENT = "Not measured yet."
+DERIVED = {"claims": claims_table, "prediction_errors": errors_table}
+_DERIVED = re.compile(r"^(?P<mark><!-- derived: *(?P<name>\w+) *-->)\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^(?P<mark><!-- results: *(?P<wanted>[^\n]*?) *-->)\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"^<!-- results:", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (results|derived):", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +44,14 @@ class Selection:
     columns : keys; empty for all.
     rows : numbers from 1; empty for all.
     parts : some of `PARTS`.
+    targets : whether what was wanted is shown.
     """
 
     name: str
     columns: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
     parts: tuple[str, ...] = PARTS
+    targets: bool = True
 
 
 def selection(wanted: str) -> Selection:
@@ -57,15 +69,18 @@ def selection(wanted: str) -> Selection:
     Examples
     --------
     >>> selection("uneven_split columns=shares,batch rows=1,2 parts=table")
-    Selection(name='uneven_split', columns=('shares', 'batch'), rows=(1, 2), parts=('table',))
+    Selection(name='uneven_split', columns=('shares', 'batch'), rows=(1, 2), parts=('table',), targets=True)
     """
     name, *words = wanted.split() or [""]
     given = dict(word.partition("=")[::2] for word in words)
     entries = {key: tuple(value.split(",")) for key, value in given.items()}
     rows, parts = entries.get("rows", ()), entries.get("parts", PARTS)
-    if set(given) - {"columns", "rows", "parts"} or set(parts) - set(PARTS) or not all(map(str.isdecimal, rows)):
-        raise DataError(f"the mark 'results: {wanted}' is not understood", f"write NAME columns=KEY,KEY rows=1,3 parts={','.join(PARTS)}")
-    return Selection(name, entries.get("columns", ()), tuple(map(int, rows)), parts)
+    hidden = given.pop("targets", None)
+    known = not set(given) - {"columns", "rows", "parts"} and not set(parts) - set(PARTS) and hidden in (None, "hidden")
+    if not known or not all(map(str.isdecimal, rows)):
+        remedy = f"write NAME columns=KEY,KEY rows=1,3 parts={','.join(PARTS)} targets=hidden"
+        raise DataError(f"the mark 'results: {wanted}' is not understood", remedy)
+    return Selection(name, entries.get("columns", ()), tuple(map(int, rows)), parts, hidden is None)
 
 
 def block(results: ResultSet, chosen: Selection) -> str:
@@ -93,7 +108,7 @@ def block(results: ResultSet, chosen: Selection) -> str:
     command = f": `{runs[0].command}`" if len(runs) == 1 else ""
     texts = {
         "title": [f"{results.title}{command}"],
-        "table": [table([columns[key] for key in chosen.columns or columns], used)],
+        "table": [table([columns[key] for key in chosen.columns or columns], used, chosen.targets)],
         "run": ["\n".join(provenance(results, rows))],
         "notes": list(dict.fromkeys([*results.summary, *(note_text(results, note, rows) for note in results.notes)])),
     }
@@ -113,7 +128,7 @@ def filled(page: str, results: Mapping[str, ResultSet]) -> str:
     DataError
         If a mark is not understood or not ended.
     """
-    if len(_MARK.findall(page)) != len(list(_BLOCK.finditer(page))):
+    if len(_MARK.findall(page)) != len(list(_BLOCK.finditer(page))) + len(list(_DERIVED.finditer(page))):
         raise DataError("a block of results does not end", "write <!-- end --> on a line of its own after each <!-- results: ... -->")
 
     def written(match: re.Match[str]) -> str:
@@ -121,7 +136,12 @@ def filled(page: str, results: Mapping[str, ResultSet]) -> str:
         text = block(results[chosen.name], chosen) if chosen.name in results else ABSENT
         return f"{match['mark']}\n\n{text}\n\n<!-- end -->"
 
-    return _BLOCK.sub(written, page)
+    def computed(match: re.Match[str]) -> str:
+        if match["name"] not in DERIVED:
+            raise DataError(f"there is no table {match['name']}", f"name one of {', '.join(DERIVED)}")
+        return f"{match['mark']}\n\n{DERIVED[match['name']](results)}\n\n<!-- end -->"
+
+    return _DERIVED.sub(computed, _BLOCK.sub(written, page))
 
 
 def names_in(page: str) -> list[str]:
@@ -131,7 +151,7 @@ def names_in(page: str) -> list[str]:
 
 def outside_blocks(page: str) -> str:
     """Return what of a page was written by hand."""
-    return _BLOCK.sub("", page)
+    return _DERIVED.sub("", _BLOCK.sub("", page))
 
 
 def load_all(folder: pathlib.Path) -> dict[str, ResultSet]:

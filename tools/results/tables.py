@@ -1,4 +1,4 @@
-"""Result tables in Markdown: what is worse than wanted is bold, and says which run it is from."""
+"""Result tables in Markdown: beside a figure stands what was wanted of it, and a table says which run it is from."""
 
 from __future__ import annotations
 
@@ -6,25 +6,53 @@ import re
 from collections.abc import Iterable, Sequence
 
 from hetero_mtf.report.table import NOTHING, Table
-from tools.results.records import TARGETS, Column, Note, ResultSet, Row, Run
+from tools.results.records import Column, Note, ResultSet, Row, Run
 
 COMMIT_DIGITS = 9
+TICK, CROSS = "✓", "✗"
+SIGNS = {"at_least": "≥", "at_most": "≤", "within": "±"}  # of `TARGETS`
+_TARGET = "target"
 _CLOSE = 0.999  # units of the last digit
 
 
-def table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Return rows as a Markdown table; columns that no row has are left out, and numbers worse than wanted are bold.
+def table(columns: Sequence[Column], rows: Sequence[Row], targets: bool = True) -> str:
+    """Return rows as a Markdown table; columns that no row has are left out.
 
     Parameters
     ----------
     columns : to show, in their order.
     rows : to show, in their order.
+    targets : whether a column of targets stands behind each column that something is wanted of: the limit, and whether it is met.
     """
     present = [column for column in columns if any(column.key in row for row in rows)]
-    headings = tuple(_heading(column, rows) for column in present)
-    cells = tuple(tuple(_cell(column, row) for column in present) for row in rows)
-    left = next((i for i, column in enumerate(present) if not any(column.key in row.texts for row in rows)), len(present))
+    shown = [(column, wants) for column in present for wants in (False, True) if not wants or (targets and _is_wanted(column, rows))]
+    headings = tuple(_TARGET if wants else column.title for column, wants in shown)
+    cells = tuple(tuple(target_text(column, row) if wants else _cell(column, row) for column, wants in shown) for row in rows)
+    left = next((i for i, (column, _) in enumerate(shown) if not any(column.key in row.texts for row in rows)), len(shown))
     return Table(headings, cells, left=left).markdown()
+
+
+def target_text(column: Column, row: Row) -> str:
+    """Return what is wanted of a row's number, and a tick or a cross; a dash where nothing is.
+
+    Parameters
+    ----------
+    column : of the number.
+    row : the row.
+
+    Examples
+    --------
+    >>> target_text(Column("efficiency", "efficiency", ".2f", "at_least", 0.85), Row(0, {}, {"efficiency": 0.8}))
+    '≥ 0.85 ✗'
+    """
+    limit = row.limit(column)
+    if limit is None or column.key not in row.numbers:
+        return NOTHING
+    return f"{SIGNS[column.target]} {limit_text(column, limit)} {CROSS if row.misses(column) else TICK}"
+
+
+def _is_wanted(column: Column, rows: Iterable[Row]) -> bool:
+    return any(target_text(column, row) != NOTHING for row in rows)
 
 
 def number_text(column: Column, value: float, limit: float | None, missed: bool) -> str:
@@ -114,13 +142,6 @@ def _ranges(places: Sequence[str]) -> str:
     return ", ".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
 
 
-def _heading(column: Column, rows: Iterable[Row]) -> str:
-    if column.target and column.wanted is not None:
-        return f"{column.title} ({TARGETS[column.target]} {_limit_text(column, column.wanted)})"
-    own = column.target and any(column.key in row.wanted for row in rows)
-    return f"{column.title} ({TARGETS[column.target]})" if own else column.title
-
-
 def _cell(column: Column, row: Row) -> str:
     if column.key in row.texts:
         return row.texts[column.key]
@@ -128,12 +149,15 @@ def _cell(column: Column, row: Row) -> str:
         return " / ".join(format(value, column.number) for value in row.lists[column.key])
     if column.key not in row.numbers:
         return NOTHING
-    limit, missed = row.limit(column), row.misses(column)
-    text = number_text(column, row.numbers[column.key], limit, missed)
-    text = f"**{text}**" if missed else text
-    own = column.target and column.key in row.wanted
-    return f"{text} ({_limit_text(column, row.wanted[column.key])})" if own else text
+    return number_text(column, row.numbers[column.key], row.limit(column), row.misses(column))
 
 
-def _limit_text(column: Column, limit: float) -> str:
+def limit_text(column: Column, limit: float) -> str:
+    """Return a limit as it is written.
+
+    Parameters
+    ----------
+    column : that it is of.
+    limit : a number.
+    """
     return f"{100 * limit:g}%" if column.number.endswith("%") else f"{limit:,g}"

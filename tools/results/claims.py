@@ -1,0 +1,115 @@
+"""The index of results: each claim with what was wanted, what was reached, and the page that has the table."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+
+from hetero_mtf.errors import DataError
+from hetero_mtf.report.table import Table
+from tools.results.records import Column, ResultSet, Row
+from tools.results.tables import CROSS, SIGNS, TICK, limit_text
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A claim that a column of a table bears out or not.
+
+    Parameters
+    ----------
+    text : the claim, without numbers.
+    name : of the results.
+    key : of the column, which has targets.
+    page : that has the table, below docs/results, without its ending.
+    only : column key -> text that rows have which the claim is about; empty for all rows.
+    """
+
+    text: str
+    name: str
+    key: str
+    page: str
+    only: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+_BESIDE = tuple(
+    {"arrangement": name}
+    for name in ("MultiWorkerMirroredStrategy", "DistributedDataParallel", "DistributedDataParallel, unequal by hand")
+)
+CLAIMS = (
+    Claim("Training begins soon: seconds to the first step", "time_to_train", "first_step_s", "start"),
+    Claim("A training ends no later than on one device, all counted, s", "time_to_train", "end_s", "start"),
+    Claim("It is ahead of one device soon, s", "time_to_gain", "even_s", "start"),
+    Claim("Of the gain of the best plan given from the start it keeps", "time_to_gain", "part", "start"),
+    Claim("Plans of `auto` are near the ideal", "auto_efficiency", "efficiency", "auto"),
+    Claim("Unequal filters beat equal ones, times as fast", "uneven_split", "times_equal", "splits"),
+    Claim("Unequal samples beat equal batches elsewhere, times as fast", "uneven_batch", "times_planned", "splits"),
+    Claim("A mixture of both beats each of them, times as fast", "hybrid", "times_hybrid", "splits"),
+    Claim("`auto` beats equal batches of MultiWorkerMirroredStrategy, times as fast", "rivals", "times_ours", "rivals", _BESIDE[0]),
+    Claim("`auto` beats equal batches of DistributedDataParallel, times as fast", "rivals", "times_ours", "rivals", _BESIDE[1]),
+    Claim("`auto` keeps up with unequal batches by hand there, times as fast", "rivals", "times_ours", "rivals", _BESIDE[2]),
+    Claim("One device here is as fast as one elsewhere", "rivals_one_device", "times_ours", "rivals"),
+    Claim("`hm.distribute` on one device takes no longer than Keras, times as long", "overhead", "distributed_times_keras_no_jit", "step"),
+    Claim("Feeding two devices costs little, ms a step", "feeding", "more_ms", "step"),
+    Claim("Graphs are built soon, s", "graph_size", "build_s", "step"),
+    Claim("Steps are predicted before they are measured, error", "prediction", "error", "predictions"),
+    Claim("The plan ranked first is near the best one measured, regret", "prediction_ranks", "regret", "predictions"),
+    Claim("Planning large clusters takes seconds", "planner", "cpu_s", "solvers"),
+    Claim("The genetic allocator reaches the optimum within 1 %, part of the chains", "genetic", "near_after", "solvers"),
+    Claim("So it does on chains of single operations", "genetic_operations", "near_after", "solvers"),
+    Claim("Published layer graphs are solved to the same optimum, difference", "others_layer_graphs", "chain_off", "solvers"),
+    Claim("Partitions are near the bound", "pipeline", "part_of_j", "pipelines"),
+    Claim("Pipelines beat model parallelism without microbatches, times as fast", "pipeline", "times_naive", "pipelines"),
+    Claim("Without a flush stages hardly wait: part of the ceiling", "late_speed", "reached", "without_flush"),
+    Claim("Without a flush accuracy is as with one, points", "late_accuracy", "difference", "without_flush"),
+    Claim("Mixed precision learns as float32 does, points", "precision", "difference", "precision"),
+    Claim("A throttled device is noticed soon, steps", "rebalancing", "steps", "rebalancing"),
+    Claim("The plan moved to is as fast as the best one", "rebalancing", "speed", "rebalancing"),
+    Claim("3D-ResAttNet-18 beats the best equal split, times as fast", "resattnet", "times_equal", "mri"),
+    Claim("Peak memory is predicted, off by", "memory", "off", "memory"),
+)
+
+
+def claims_table(results: Mapping[str, ResultSet]) -> str:
+    """Return the index in Markdown.
+
+    Parameters
+    ----------
+    results : name -> results.
+
+    Raises
+    ------
+    DataError
+        If a claim is of no results, no column, or one without targets.
+    """
+    headings = ("claim", "target", "reached: median (range)", "met", "table")
+    return Table(headings, tuple(_entries(claim, results) for claim in CLAIMS), left=3).markdown()
+
+
+def _entries(claim: Claim, results: Mapping[str, ResultSet]) -> tuple[str, ...]:
+    found = results.get(claim.name)
+    column = None if found is None else next((column for column in found.columns if column.key == claim.key), None)
+    if found is None or column is None:
+        raise DataError(f"the claim {claim.text!r} is of {claim.name}, {claim.key}, which is not there", "mend tools/results/claims.py")
+    rows = [row for row in found.rows if _is_judged(row, column) and all(row.texts.get(key) == text for key, text in claim.only.items())]
+    if not rows:
+        raise DataError(f"nothing is wanted in the column {claim.key} of {claim.name}", "mend tools/results/claims.py")
+    met = sum(not row.misses(column) for row in rows)
+    verdict = TICK if met == len(rows) else f"{CROSS} {met} of {len(rows)}"
+    link = f"[{claim.page}](results/{claim.page}.md)"
+    return claim.text, _targets(column, rows), _reached(column, [row.numbers[column.key] for row in rows]), verdict, link
+
+
+def _is_judged(row: Row, column: Column) -> bool:
+    return row.limit(column) is not None and column.key in row.numbers
+
+
+def _targets(column: Column, rows: Sequence[Row]) -> str:
+    limits = sorted({limit for row in rows if (limit := row.limit(column)) is not None})
+    texts = list(dict.fromkeys(limit_text(column, limit) for limit in (limits[0], limits[-1])))
+    return f"{SIGNS[column.target]} {' to '.join(texts)}"
+
+
+def _reached(column: Column, values: Sequence[float]) -> str:
+    median, low, high = (format(value, column.number) for value in (statistics.median(values), min(values), max(values)))
+    return median if low == high else f"{median} ({low} to {high})"

@@ -19,12 +19,26 @@ from hetero_mtf.commands.main import program
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "command_line.md"
 MARK = "<!-- below: written by tools/command_line_page.py -->"
+PREFIXES = {"Volumes": "Volumes (`--data nifti:...`)", "Pipeline": "Pipelines", "What if": "What if"}
+"""What help texts of some options begin with -> the group that they are in."""
 GROUPS = {
-    "": "Options",
-    "Volumes": "Options of volumes (`--data nifti:...`)",
-    "Pipeline": "Options of pipelines",
-    "What if": "What-if options",
+    "Model and data": ("model", "model_arguments", "precision", "data", "loss", "metrics", "source", "checkpoint", "part", "positive"),
+    "Cluster": ("cluster", "worker_timeout", "hosts", "index", "port"),
+    "Plan": (
+        *("plan", "profile", "profile_file", "measure", "strategy", "shares", "batch_size", "budget", "reuse", "collective", "gradient_sync"),
+        *("extrapolate", "allow_stale", "refine", "refine_time", "rebalance"),
+    ),
+    "Training": (
+        *("epochs", "optimizer", "learning_rate", "momentum", "decay", "seed", "validation_split", "early_stopping", "patience"),
+        *("restore_best_weights", "keep_going", "resume", "config"),
+    ),
+    "Output": (
+        *("output", "save", "save_every", "best", "keep", "log_dir", "measured", "measured_file", "verbose", "compare", "as_json", "json"),
+        *("plot", "html", "grad_cam", "grad_cam_layer", "grad_cam_class", "participant"),
+    ),
 }
+"""Title of a group -> the names of its options in Python; an option that is in none stands in the first group of `PREFIXES` or under Others."""
+OTHERS = "Others"
 
 
 def page(text: str) -> str:
@@ -54,23 +68,25 @@ def section(name: str, command: click.Command, parent: click.Context) -> str:
         lines = [f"## hetero-mtf {name}", "", "```text", usage, "```", ""]
         for paragraph in inspect.cleandoc(command.help or "").replace("\b", "").split("\n\n"):
             lines += [_coded(" ".join(paragraph.split())), ""]
-        options = list(_options(command, context))
-        for group, title in GROUPS.items():
-            items = [item for prefix, item in options if prefix == group]
-            lines += [f"{title}:", "", *items, ""] if items else []
+        rows = list(_options(command, context))
+        for title in (*GROUPS, *PREFIXES.values(), OTHERS):
+            items = [row for group, row in rows if group == title]
+            lines += [f"| {title} | |", "|---|---|", *items, ""] if items else []
     return "\n".join(lines)
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield the group and the item of a list for each option that the help shows."""
+    """Yield the group and the row of a table for each option that the help shows."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is None or not isinstance(parameter, click.Option) or "--help" in parameter.opts:
             continue
         names, text = (" ".join(part.split()) for part in record)
-        prefix = next((group for group in GROUPS if group and re.match(f"{group}\\b:?", text)), "")
+        prefix = next((prefix for prefix in PREFIXES if re.match(f"{prefix}\\b:?", text)), "")
         text = text.removeprefix(f"{prefix}: ") if prefix else text
-        yield prefix, f"- `{names.replace(' RANGE', '')}`: {_coded(text[:1].upper() + text[1:])}"
+        group = PREFIXES.get(prefix) or next((title for title, own in GROUPS.items() if parameter.name in own), OTHERS)
+        cells = f"`{names.replace(' RANGE', '')}`", _coded(text[:1].upper() + text[1:])
+        yield group, "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _coded(text: str) -> str:

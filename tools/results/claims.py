@@ -37,7 +37,7 @@ _BESIDE = tuple(
     for name in ("MultiWorkerMirroredStrategy", "DistributedDataParallel", "DistributedDataParallel, unequal by hand")
 )
 CLAIMS = (
-    Claim("Training begins soon: seconds to the first step", "time_to_train", "first_step_s", "start"),
+    Claim("Training begins soon: the first step after, s", "time_to_train", "first_step_s", "start"),
     Claim("A training ends no later than on one device, all counted, s", "time_to_train", "end_s", "start"),
     Claim("It is ahead of one device soon, s", "time_to_gain", "even_s", "start"),
     Claim("Of the gain of the best plan given from the start it keeps", "time_to_gain", "part", "start"),
@@ -70,6 +70,36 @@ CLAIMS = (
 )
 
 
+HIGHLIGHTS = (
+    ("time_to_train", "first_step_s"),
+    ("time_to_gain", "even_s"),
+    ("uneven_split", "times_equal"),
+    ("rivals", "times_ours"),
+    ("resattnet", "times_equal"),
+)
+"""Names and columns of the claims that the README shows, targets aside; of `rivals` those about equal batches."""
+
+
+def highlights_table(results: Mapping[str, ResultSet]) -> str:
+    """Return the table of the README in Markdown.
+
+    Parameters
+    ----------
+    results : name -> results.
+
+    Raises
+    ------
+    DataError
+        As `claims_table`.
+    """
+    chosen = [claim for claim in CLAIMS if (claim.name, claim.key) in HIGHLIGHTS and claim.only != _BESIDE[2]]
+    rows = []
+    for claim in chosen:
+        text, _, reached, _, link = _entries(claim, results)
+        rows.append((text, reached, link.replace("](", "](docs/")))
+    return Table(("claim", "median (range)", "table"), tuple(rows), left=3).markdown()
+
+
 def claims_table(results: Mapping[str, ResultSet]) -> str:
     """Return the index in Markdown.
 
@@ -83,7 +113,7 @@ def claims_table(results: Mapping[str, ResultSet]) -> str:
         If a claim is of no results, no column, or one without targets.
     """
     headings = ("claim", "target", "reached: median (range)", "met", "table")
-    return Table(headings, tuple(_entries(claim, results) for claim in CLAIMS), left=3).markdown()
+    return Table(headings, tuple(_entries(claim, results) for claim in CLAIMS), left=5).markdown()
 
 
 def _entries(claim: Claim, results: Mapping[str, ResultSet]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ wanted is left out.
     <!-- derived: claims -->
     <!-- end -->
 
-is the index of all claims (`claims.py`), and `derived: prediction_errors` how far predictions are off (`prediction_errors.py`).
+is the index of all claims (`claims.py`), `derived: highlights` what the README shows of it, and `derived: prediction_errors` how far predictions are off (`prediction_errors.py`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from hetero_mtf.errors import DataError
-from tools.results.claims import claims_table
+from tools.results.claims import claims_table, highlights_table
 from tools.results.prediction_errors import errors_table
 from tools.results.records import ResultSet
 from tools.results.tables import note_text, provenance, table
 
 PARTS = ("title", "table", "run", "notes")
 ABSENT = "Not measured yet."
-DERIVED = {"claims": claims_table, "prediction_errors": errors_table}
+DERIVED = {"claims": claims_table, "highlights": highlights_table, "prediction_errors": errors_table}
 _DERIVED = re.compile(r"^(?P<mark><!-- derived: *(?P<name>\w+) *-->)\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^(?P<mark><!-- results: *(?P<wanted>[^\n]*?) *-->)\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"^<!-- (results|derived):", re.MULTILINE)

@@ -25,8 +25,8 @@ GROUPS = {
     "Model and data": ("model", "model_arguments", "precision", "data", "loss", "metrics", "source", "checkpoint", "part", "positive"),
     "Cluster": ("cluster", "worker_timeout", "hosts", "index", "port"),
     "Plan": (
-        *("plan", "profile", "profile_file", "measure", "strategy", "shares", "batch_size", "budget", "reuse", "collective", "gradient_sync"),
-        *("extrapolate", "allow_stale", "refine", "refine_time", "rebalance"),
+        *("plan", "profile", "profile_file", "measure", "strategy", "shares", "batch_size", "budget", "reuse", "collective"),
+        *("gradient_sync", "extrapolate", "allow_stale", "refine", "refine_time", "rebalance"),
     ),
     "Training": (
         *("epochs", "optimizer", "learning_rate", "momentum", "decay", "seed", "validation_split", "early_stopping", "patience"),
@@ -37,7 +37,7 @@ GROUPS = {
         *("plot", "html", "grad_cam", "grad_cam_layer", "grad_cam_class", "participant"),
     ),
 }
-"""Title of a group -> the names of its options in Python; an option that is in none stands in the first group of `PREFIXES` or under Others."""
+"""Title of a group -> the names of its options in Python; an option that is in none stands under `OTHERS`."""
 OTHERS = "Others"
 
 

@@ -97,8 +97,9 @@ def module_file(name: str) -> pathlib.Path:
 
 
 def pages() -> list[Page]:
-    """Return the README and the pages of the site, those that are built left out."""
-    return [Page(ROOT / "README.md"), *(Page(path) for path in sorted(DOCS.glob("*.md")))]
+    """Return the README, the page for contributors, and the pages of the site, those that are built left out."""
+    site = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "results").glob("*.md"))]
+    return [Page(ROOT / "README.md"), Page(ROOT / "CONTRIBUTING.md"), *map(Page, site)]
 
 
 def _plain(token: Token) -> str:

@@ -36,16 +36,24 @@ def test_the_files_that_a_page_names_are_there(page: Page) -> None:
     assert [name for name in page.files() if not (ROOT / name).exists()] == []
 
 
-def test_every_page_is_in_the_table_of_contents() -> None:
-    (toctree,) = [block for block in Page(DOCS / "index.md").blocks() if block.language == "{toctree}"]
-    entries = [line for line in toctree.text.splitlines() if line and not line.startswith(":")]
+def contents(page: Page) -> list[str]:
+    """Return the entries of a page's table of contents."""
+    (toctree,) = [block for block in page.blocks() if block.language == "{toctree}"]
+    return [line for line in toctree.text.splitlines() if line and not line.startswith(":")]
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    entries, topics = contents(Page(DOCS / "index.md")), contents(Page(DOCS / "results.md"))
     assert set(_NAMES) <= set(entries)
     assert sorted([*entries, "index"]) == sorted(path.stem for path in DOCS.glob("*.md"))
+    assert sorted(topics) == sorted(f"results/{path.stem}" for path in (DOCS / "results").glob("*.md"))
 
 
 def test_every_page_is_linked_from_the_first() -> None:
     linked = {target.partition("#")[0] for target in Page(DOCS / "index.md").links()}
     assert [path.name for path in sorted(DOCS.glob("*.md")) if path.name not in {*linked, "index.md"}] == []
+    topics = {target.partition("#")[0] for target in Page(DOCS / "results.md").links()}
+    assert [path.name for path in sorted((DOCS / "results").glob("*.md")) if f"results/{path.name}" not in topics] == []
 
 
 def test_a_broken_link_is_reported(tmp_path: pathlib.Path) -> None:

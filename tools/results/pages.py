@@ -10,7 +10,8 @@ wanted is left out.
     <!-- derived: claims -->
     <!-- end -->
 
-is the index of all claims (`claims.py`), `derived: highlights` what the README shows of it, and `derived: prediction_errors` how far predictions are off (`prediction_errors.py`).
+is the index of all claims (`claims.py`), `derived: highlights` what the README shows of it, and `derived: prediction_errors` how far
+predictions are off (`prediction_errors.py`).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ PREDICTIONS = (
     Predictions("splits of samples, of ResNet-18", "uneven_batch", "predicted_ms", "measured_ms", "splits"),
     Predictions("splits of samples and units, of an AlexNet-like network", "hybrid", "predicted_ms", "measured_ms", "splits"),
     Predictions("pipelines of two stages", "pipeline", "predicted_ms", "measured_ms", "pipelines"),
-    Predictions("pipelines without a flush, and what they are compared with", "late_speed_arrangements", "predicted_ms", "measured_ms", "without_flush"),
+    Predictions("without a flush, and beside it", "late_speed_arrangements", "predicted_ms", "measured_ms", "without_flush"),
     Predictions("3D-ResAttNet-18, planned and refined", "resattnet", "predicted_ms", "auto_ms", "mri"),
 )
 

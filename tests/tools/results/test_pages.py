@@ -16,8 +16,8 @@ from tools.results.pages import ABSENT, Selection, block, filled, load_all, name
 from tools.results.records import Column, Machine, Note, ResultSet, Row, Run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "results.md"
-PAPERS = PAGE.parent / "papers.md"
+TOPICS = sorted((ROOT / "docs" / "results").glob("*.md"))
+PAPERS = ROOT / "docs" / "papers.md"
 RUN = Run("python -m tools.bench.steps", "2026-11-22", Machine("a CPU", 2), "0123")
 ROWS = (Row(0, {"cluster": "a"}, {"step_ms": 1.0}), Row(0, {"cluster": "b"}, {"step_ms": 2.0}))
 STEPS = ResultSet(
@@ -30,11 +30,10 @@ def test_the_pages_of_this_clone_are_up_to_date() -> None:
 
 
 def test_every_result_of_this_clone_is_on_a_page_of_results_and_no_table_is_written_by_hand() -> None:
-    own = (PAGE.parent / f"{name}.md" for name in ("conformance", "versions", "distribute", "keras_io"))
-    page, papers, *others = (text.read_text() for text in (PAGE, PAPERS, *own))
-    shown = {name for text in (page, papers, *others) for name in names_in(text)}
+    own = [PAPERS.parent / f"{name}.md" for name in ("conformance", "versions", "distribute", "keras_io")]
+    shown = {name for page in (PAPERS, *TOPICS, *own) for name in names_in(page.read_text())}
     assert sorted(set(load_all(ROOT / "docs" / "results")) - shown) == []
-    assert [line for text in (page, papers) for line in outside_blocks(text).splitlines() if line.startswith("|")] == []
+    assert [line for page in TOPICS for line in outside_blocks(page.read_text()).splitlines() if line.startswith("|")] == []
 
 
 @pytest.mark.slow
@@ -51,7 +50,7 @@ def test_every_table_of_a_bench_has_a_block_on_a_page_of_results() -> None:
         "print('tensorflow' in sys.modules)"
     )
     printed = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
-    shown = {*names_in(PAGE.read_text()), *names_in(PAPERS.read_text())}
+    shown = {name for page in (PAPERS, *TOPICS) for name in names_in(page.read_text())}
     assert sorted(set(printed[0].split()) - shown) == [] and len(printed[0].split()) > 20
     assert printed[1] == "False"
 

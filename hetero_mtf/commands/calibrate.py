@@ -28,8 +28,9 @@ def command(**options: Any) -> None:
 
     The same tables are shown by hetero-mtf explain PROFILE.
 
-    With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept, unless
-    it is more than 30 days old or two layers, measured again as a check, take a different time; --output may be the same file.
+    With --reuse, layers and links that the earlier profile holds for the same devices, batch size and optimizer are kept. All are
+    measured again where it is more than 30 days old, or where two layers, as a check, take a different time. --output may be the
+    same file.
     """
     request = CalibrateRequest(**options)
     check_files(calibrate_files(request.model, request.reuse, request.output))

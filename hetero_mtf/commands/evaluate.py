@@ -46,9 +46,8 @@ def command(**options: Any) -> None:
     """Print the test metrics of a trained model.
 
     Of volumes (--data nifti:TABLE): accuracy, balanced accuracy, sensitivity, specificity, precision, F1 and the areas under the ROC and
-    precision-recall curves, with confidence intervals, over the test part of the split that is stored with the checkpoint; by session
-    and by site too, where the table has them. The model, the classes and the preprocessing are stored as well, so --model need not be
-    given.
+    precision-recall curves, with confidence intervals. They are over the test part of the split that is stored with the checkpoint, by
+    session and by site too. The model, the classes and the preprocessing are stored as well, so --model need not be given.
     """
     request = EvaluateRequest(volumes=VolumeOptions.taken(options), **options)
     check_files(evaluate_files(request))

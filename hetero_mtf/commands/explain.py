@@ -43,8 +43,8 @@ def command(
     speeds of devices and links, the shares that they suggest, and what a plan would gain. Of the plans of a training, state-plans.json:
     from which step to which each was in force and how fast its steps were, then the last of them.
 
-    With --scale, --add-like, --memory, --bandwidth or --batch-size another plan is made for the changed devices or batch size (by auto
-    if auto made the plan, else by its strategy), and both are shown side by side; a profile is shown as changed.
+    With --scale, --add-like, --memory, --bandwidth or --batch-size another plan is made for the changed devices or batch size, and both
+    are shown side by side. It is made by auto if auto made the plan, else by its strategy. A profile is shown as changed.
     """
     if as_json and html is not None:
         raise click.UsageError("--json and --html exclude each other: JSON is printed instead of the tables that a page shows")

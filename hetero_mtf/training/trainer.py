@@ -212,11 +212,10 @@ class Trainer(BatchTrainer):
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split_off(x, y, sample_weight, validation_split)
         x, size = sized(self._run, x, y, batch_size, steps_per_epoch, verbose=verbose)
-        seed, form = self._run.state.seed, self._run.network.form
-        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "seed": seed, "steps": steps_per_epoch, "finite": True}
-        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": form}
-        tested_size = validation_batch_size if validation_batch_size is not None else batch_size or None
-        with training_data(x, y, **drawn) as given, self._validated(validation_data, tested_size, validation_steps) as validation:
+        drawn: dict[str, Any] = {"batch_size": size, "shuffle": shuffle, "steps": steps_per_epoch, "seed": self._run.state.seed}
+        drawn |= {"sample_weight": sample_weight, "class_weight": class_weight, "form": self._run.network.form, "finite": True}
+        tested = validation_data, (batch_size or None) if validation_batch_size is None else validation_batch_size, validation_steps
+        with training_data(x, y, **drawn) as given, self._validated(*tested) as validation:
             seen = listed(callbacks), shown_verbosity(verbose), keep_going
             return self._fit(given, Fit(epochs, initial_epoch, *seen, validation, validation_freq, validation_steps))
 

@@ -20,6 +20,7 @@ import click
 
 from tools.documented.concepts import draw_clock_tables, draw_layouts, draw_shares
 from tools.documented.outputs import Command, run_commands, with_outputs
+from tools.documented.result_pictures import draw_efficiency, draw_memory, draw_predictions
 from tools.documented.speed_up import draw_speed_ups
 from tools.documented.step_times import draw_step_times
 from tools.documented.style import save_figure
@@ -27,7 +28,8 @@ from tools.documented.style import save_figure
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "figures"
 RUN = FIGURES / "run"
-SPEED_UPS = ROOT / "docs" / "results" / "paper_speedup.json"
+RESULTS = ROOT / "docs" / "results"
+SPEED_UPS = RESULTS / "paper_speedup.json"
 CLUSTER = "emulate:1.0,0.5"
 _WORKLOAD = ("--cluster", CLUSTER, "--model", "hetero_mtf.models.digits:wide_digits")
 _TRAIN = ("train", *_WORKLOAD, "--data", "digits", "--plan")
@@ -95,6 +97,9 @@ def draw(folder: pathlib.Path = FIGURES) -> None:
     save_figure(folder / "layouts.svg", (11.0, 2.7), draw_layouts)
     save_figure(folder / "shares.svg", (9.0, 2.2), draw_shares)
     save_figure(folder / "clock_tables.svg", (8.0, 3.8), draw_clock_tables)
+    save_figure(folder / "efficiency.svg", (8.0, 9.0), functools.partial(draw_efficiency, folder=RESULTS))
+    save_figure(folder / "predictions.svg", (7.0, 6.4), functools.partial(draw_predictions, folder=RESULTS))
+    save_figure(folder / "memory.svg", (5.0, 4.8), functools.partial(draw_memory, folder=RESULTS))
     if SPEED_UPS.exists():
         save_figure(folder / "speed_up.svg", (10.0, 3.2), functools.partial(draw_speed_ups, path=SPEED_UPS))
 

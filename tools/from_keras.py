@@ -18,9 +18,9 @@ PAGE = ROOT / "docs" / "from_keras.md"
 CLUSTER = "cluster = hm.Cluster.local()"
 _HEADING = """# From a script for Keras
 
-A script for Keras trains on several devices with two more lines beside the import. Below are scripts as people write them, with the lines that are added.
-Tests run both versions of each, on one device under Keras and on three unequal slices here. They compare histories, weights, predictions and
-files: to 1e-8 in float64, to 0.03 in mixed precision.
+A script for Keras trains on several devices with two more lines beside the import. Below are scripts as people write them, with the
+lines that are added. Tests run both versions of each, on one device under Keras and on three unequal slices here. They compare
+histories, weights, predictions and files: to 1e-8 in float64, to 0.03 in mixed precision.
 
 `hm.Cluster.local()` stands for the GPUs and the CPU of this machine; others are `hm.Cluster.emulate([1.0, 0.5])`, `from_slurm()`,
 `from_tf_config()` and `hosts([...])` ([several hosts](hosts.md)). The model stays the one of the script

@@ -29,13 +29,14 @@ import numpy as np
 from tools.bench.comparison.measured import cluster_text
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
 from tools.papers.experiment import Experiment, claim, claims_form, differences, experiment_options, float64, step_rows, steps_form
-from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt
+from tools.papers.learning import ACCURACY_COLUMNS, Learning, accuracy_rows, learnt, scores_of
 from tools.papers.tasks import Subject, subject_of
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
 QUICK, FULL = Pace(2, 1, 10.0, 0), Pace(3, 1, 120.0, 0)
 EQUAL, TYPED, PLANNED, AUTO = "equal split", "paper's rule, typed speeds", "our filters", "auto"
+SEEDS = 5
 CLOSE = 1e-8  # largest difference in float64, of the claim
 # Added to squared gradients. With Keras's 1e-30 the product of a row's and a column's mean is 0 in float32 where both have no gradient, and
 # the weights become NaN in the first step of the MNIST network, in Keras too.
@@ -77,11 +78,11 @@ def networks() -> tuple[PaperNetwork, ...]:
     return (
         PaperNetwork(
             "mnist", "MNIST network", paper_a.mnist, (40, 40, 20), (0.64, 0.64, 0.32), 1000, 20, 60000,
-            Learning(2000, 500, 50, 4), Learning(600, 200, 20, 2),
+            Learning(2000, 500, 50, 8), Learning(600, 200, 20, 2),
         ),
         PaperNetwork(
             "cifar10", "CIFAR-10 network", paper_a.cifar, (70, 25, 5), (1.0, 0.357, 0.071), 200, 5, 50000,
-            Learning(2000, 500, 50, 5), Learning(80, 80, 20, 1),
+            Learning(2000, 500, 50, 10), Learning(80, 80, 20, 1),
         ),
     )  # fmt: skip
 
@@ -206,23 +207,26 @@ def equivalence(network: PaperNetwork) -> dict[str, Any]:
             return {"differences": differences(model, arranged, cluster, settings(), batch)}
 
 
-def accuracies(network: PaperNetwork, subject: Subject, learning: Learning) -> dict[str, Any]:
+def accuracies(experiment: Experiment, network: PaperNetwork, subject: Subject, learning: Learning) -> dict[str, Any]:
     """Return the test accuracy of one device, and of the paper's split, after some epochs from the same weights on the same batches."""
     import hetero_mtf as hm
 
-    def trained(name: str) -> Mapping[str, Any]:
+    names = ("alone 0", TYPED, PLANNED)
+
+    def trained(name: str, seed: int) -> Mapping[str, Any]:
         import keras
 
-        keras.utils.set_random_seed(0)
+        keras.utils.set_random_seed(seed)
         model = network.make()
         with hm.Cluster.local(["cpu:0"] * len(network.shares)) as cluster:
             arranged = {
                 **plans(model, network, cluster, learning.batch),
                 PLANNED: hm.Plan.filters(model, network.speeds, cluster, learning.batch),
             }
-            return learnt(model, arranged[name], cluster, settings(), subject.dataset, learning, seed=0)
+            return learnt(model, arranged[name], cluster, settings(), subject.dataset, learning, seed)
 
-    return {"linear": subject.linear, "scores": {name: [dict(trained(name))] for name in ("alone 0", TYPED, PLANNED)}}
+    seeds, exact = (1, ()) if experiment.is_quick else (SEEDS, names)
+    return {"linear": subject.linear, **scores_of(experiment.case, f"{subject.name} accuracy", names, exact, seeds, trained)}
 
 
 STEPS = steps_form("paper_filters", "Both networks of paper A", without=("rounds",))
@@ -293,8 +297,9 @@ ADAFACTOR = (
 @click.command(help=__doc__)
 @click.option("--data", "named", multiple=True, help="mnist:DIR or cifar10:DIR, several times for both.  [default: generated tasks]")
 @click.option("--network", "chosen", multiple=True, type=click.Choice(["mnist", "cifar10"]), help="One of both.  [default: both]")
+@click.option("--only-accuracy", is_flag=True, help="Measure no steps.")
 @experiment_options
-def main(named: tuple[str, ...], chosen: tuple[str, ...], **options: Any) -> None:
+def main(named: tuple[str, ...], chosen: tuple[str, ...], only_accuracy: bool, **options: Any) -> None:
     """Run the experiment, print its tables."""
     experiment = Experiment.of(options, QUICK, FULL)
     measured: dict[str, dict[str, Any]] = {}
@@ -304,14 +309,16 @@ def main(named: tuple[str, ...], chosen: tuple[str, ...], **options: Any) -> Non
         batch = network.quick_batch if experiment.is_quick else network.batch
         learning = network.quick_learning if experiment.is_quick else network.learning
         subject = subject_of(network.name, named, learning)
+        scored = accuracies(experiment, network, subject, learning)
+        experiment.publish(ACCURACY, accuracy_rows(subject, learning, scored), [subject.note])
+        if only_accuracy:
+            continue
         timed = experiment.case(f"{network.name} steps", lambda: steps(network, batch, experiment.pace))  # noqa: B023
         cells = {"network": network.title, "cluster": cluster_text(network.shares), "batch": batch}
         experiment.publish(STEPS, step_rows(cells, timed["times"], network.epoch), [ADAFACTOR])
         exact = experiment.case(f"{network.name} float64", lambda: equivalence(network))  # noqa: B023
         rows = [{"network": network.title, "arrangement": name, "difference": value} for name, value in exact["differences"].items()]
         experiment.publish(EQUIVALENCE, [table_row(row) for row in rows])
-        scored = experiment.case(f"{subject.name} accuracy", lambda: accuracies(network, subject, learning))  # noqa: B023
-        experiment.publish(ACCURACY, accuracy_rows(subject, learning, scored), [subject.note])
         measured[network.name] = {**timed, **exact}
     if len(measured) == len(networks()):
         experiment.publish(CLAIMS, claims(measured, experiment.extent))

@@ -24,7 +24,7 @@ from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
 from tools.bench.late.speed import by_itself
 from tools.papers.experiment import MB, Experiment, claim, claims_form, experiment_options, step_rows, steps_form
-from tools.papers.learning import ACCURACY_COLUMNS, BRIEF, Learning, accuracy_rows, learnt, settings, small_network
+from tools.papers.learning import ACCURACY_COLUMNS, BRIEF, Learning, accuracy_rows, learnt, scores_of, settings, small_network
 from tools.papers.speedup import SPEEDUP, curve, curve_rows, speed_text
 from tools.papers.tasks import subject_of
 from tools.results.publication import TableForm, table_row
@@ -32,11 +32,12 @@ from tools.results.records import Column, Row
 
 QUICK, FULL = Pace(2, 1, 15.0, 0), Pace(5, 1, 60.0, 0)
 CLUSTER = "0.8,0.4"
+ONE, BATCH = "one device", "batch"
 LAYERS, PIPELINE = "layers", "pipeline, 1f1b"
 REPLAY, STORED, TWO_VERSIONS = "decoupled, replay", "decoupled, stored", "1f1b_2bw, stored"
 SPLITS = ("batch", "filters", LAYERS)
-LEARNING, QUICK_LEARNING = Learning(2000, 500, 50, 10), BRIEF
-SEEDS, QUICK_SEEDS = 3, 1
+LEARNING, QUICK_LEARNING = Learning(2000, 500, 50, 30), BRIEF
+SEEDS, QUICK_SEEDS = 5, 1
 IMAGES = 50000
 STAGES, QUICK_BATCH = 2, 16
 
@@ -91,28 +92,32 @@ def steps(network: str, batch: int, pace: Pace) -> dict[str, Any]:
     return {"network": network, "batch": batch, "left_out": left_out, "times": times}
 
 
-def accuracies(dataset: Any, learning: Learning, seeds: int) -> dict[str, Any]:
+def accuracies(experiment: Experiment, subject: Any, learning: Learning, seeds: int) -> dict[str, Any]:
     """Return the accuracy of one device, of a split of every layer and of late gradients, for each seed."""
-    import keras
-
     import hetero_mtf as hm
 
-    scores: dict[str, list[dict[str, float]]] = {}
-    for seed in range(seeds):
+    def trained(name: str, seed: int) -> Mapping[str, Any]:
+        import keras
+
         keras.utils.set_random_seed(seed)
         model = small_network()
         with hm.Cluster.local(["cpu:0"] * STAGES) as cluster:
             head = model, ["conv1", "conv3"], [[device] for device in range(STAGES)], [[1]] * STAGES, cluster, learning.batch
-            late = {name: hm.StaleOptions(name.partition(", ")[2]) for name in (REPLAY, STORED)}
-            chosen = {
-                "one device": hm.Plan.single(model, 0, cluster, learning.batch),
-                "batch": hm.Plan.batch(model, (2, 1), cluster, learning.batch),
-                PIPELINE: hm.Plan.pipeline(*head, microbatches=4, schedule="1f1b"),
-                **{name: hm.Plan.pipeline(*head, microbatches=1, schedule="decoupled", stale=stale) for name, stale in late.items()},
-            }
-            for name, plan in chosen.items():
-                scores.setdefault(name, []).append(learnt(model, plan, cluster, settings(), dataset, learning, seed))
-    return {"scores": scores}
+            stale = hm.StaleOptions(name.partition(", ")[2]) if name in (REPLAY, STORED) else None
+            if name == ONE:
+                plan = hm.Plan.single(model, 0, cluster, learning.batch)
+            elif name == BATCH:
+                plan = hm.Plan.batch(model, (2, 1), cluster, learning.batch)
+            elif stale is None:
+                plan = hm.Plan.pipeline(*head, microbatches=4, schedule="1f1b")
+            else:
+                plan = hm.Plan.pipeline(*head, microbatches=1, schedule="decoupled", stale=stale)
+            made = settings(learning.epochs * learning.train // learning.batch)
+            return learnt(model, plan, cluster, made, subject.dataset, learning, seed)
+
+    names, exact = (ONE, BATCH, PIPELINE, REPLAY, STORED), () if experiment.is_quick else (ONE, BATCH, PIPELINE)
+    scored = scores_of(experiment.case, f"accuracy, {subject.name}", names, exact, seeds, trained)
+    return {"linear": subject.linear, **scored}
 
 
 STEPS = steps_form("paper_layerwise", "Paper C's methods beside splits and a pipeline", without=("split", "rounds"))
@@ -184,12 +189,18 @@ def late_and_layers(batch: int, pace: Pace, model: Any, count: int, cluster: Any
 
 @click.command(help=__doc__)
 @click.option("--data", "named", multiple=True, help="cifar10:DIR.  [default: a generated task]")
+@click.option("--only-accuracy", is_flag=True, help="Measure no steps.")
 @experiment_options
-def main(named: tuple[str, ...], **options: Any) -> None:
+def main(named: tuple[str, ...], only_accuracy: bool, **options: Any) -> None:
     """Run the experiment, print its tables."""
     experiment = Experiment.of(options, QUICK, FULL)
     quick, pace = experiment.is_quick, experiment.pace
     learning, seeds = (QUICK_LEARNING, QUICK_SEEDS) if quick else (LEARNING, SEEDS)
+    subject = subject_of("cifar10", named, learning)
+    scored = accuracies(experiment, subject, learning, seeds)
+    experiment.publish(ACCURACY, accuracy_rows(subject, learning, scored), [subject.note])
+    if only_accuracy:
+        return experiment.print()
     cases: dict[str, dict[str, Any]] = {}
     for network in networks(quick):
         title, batch = NETWORKS[network].title, QUICK_BATCH if quick else NETWORKS[network].batch
@@ -201,9 +212,6 @@ def main(named: tuple[str, ...], **options: Any) -> None:
         experiment.publish(
             MEMORY, [table_row({"network": title, "arrangement": arrangement_text(name), "peak_mb": held}) for name, held in peaks.items()]
         )
-    subject = subject_of("cifar10", named, learning)
-    scored = experiment.case(f"accuracy, {subject.name}", functools.partial(accuracies, subject.dataset, learning, seeds))
-    experiment.publish(ACCURACY, accuracy_rows(subject, learning, {**scored, "linear": subject.linear}), [subject.note])
     first, batch = networks(quick)[0], QUICK_BATCH if quick else NETWORKS[networks(quick)[0]].batch
     chooser = functools.partial(late_and_layers, batch, pace)
     counts = (1, 2) if quick else (1, 2, 4)

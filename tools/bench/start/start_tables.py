@@ -18,6 +18,7 @@ LARGEST_FIRST_STEP_S = 15.0
 ALLOWED_PART, ALLOWED_S = 1.05, 5.0
 LARGE_GAIN, SMALL_GAIN = 1.25, 1.15  # of the best plan in steady steps, from where an end to losses is wanted
 EVEN_S, LATER_EVEN_S = 60.0, 120.0
+STILL = 3  # times the usual seconds
 LEAST_PART, PART_FROM_S = 0.9, 300.0  # of the best plan's gain, in trainings of so long or longer
 TRIED = next(name for name, measure in MEASURES.items() if measure == "steps")
 _COMMON = (Column("network", "network"), Column("cluster", "devices"), Column("length_s", "steps take one device, s", ".0f"))
@@ -29,6 +30,7 @@ TABLE = TableForm(
         Column("arrangement", "arrangement"),
         Column("first_step_s", "first step after, s", ".1f", "at_most"),
         Column("end_s", "end after, s", ".0f", "at_most"),
+        Column("still_s", "of it at ends of epochs, s", ".0f"),
         Column("times_one", "end / one device", ".2f"),
         Column("step_ms", "last ms/step", ".0f"),
     ),
@@ -79,6 +81,23 @@ def end_s(case: dict[str, Any], steps: int) -> float:
     return float(np.interp(steps, taken, seconds) + case["end_s"] - seconds[-1])
 
 
+def still_s(case: dict[str, Any], steps: int) -> float:
+    """Return the seconds that a training stood still up to a step: of `PROGRESS` steps that took `STILL` times as long as most, the rest.
+
+    TensorFlow's input pipeline may wait there for a thread of its own, whose period grows to a minute.
+
+    Parameters
+    ----------
+    case : figures of a training of as many steps or more.
+    """
+    taken, seconds = ends_s(case)
+    lengths = np.diff(seconds[taken <= steps])
+    if not len(lengths):
+        return 0.0
+    usual = float(np.median(lengths))
+    return float(sum(length - usual for length in lengths if length > STILL * usual))
+
+
 def even_s(tried: dict[str, Any], one: dict[str, Any]) -> float:
     """Return the seconds from which a training has taken more steps than another one, for good; the end of the first where it never has.
 
@@ -121,6 +140,7 @@ def rows(cases: Sequence[dict[str, Any]]) -> list[Row]:
                 "arrangement": name,
                 "first_step_s": _median(own, "first_step_s"),
                 "end_s": ended_s,
+                "still_s": statistics.median(still_s(case, steps) for case in own),
                 "times_one": ended_s / one_s,
                 "step_ms": 1e3 * _median(own, "step_s"),
             }

@@ -34,7 +34,6 @@ def trained(order: dict[str, Any]) -> dict[str, Any]:
 
     if order["arrangement"] == KERAS:
         tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(2)  # with one, an epoch's end waits up to 40 s for a thread of tf.data
     import hetero_mtf as hm
     from tools.bench.start.start_tasks import task_of
 

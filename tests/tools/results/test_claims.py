@@ -9,7 +9,7 @@ import pytest
 
 from hetero_mtf.errors import DataError
 from tools.results import claims, prediction_errors
-from tools.results.claims import CLAIMS, Claim, claims_table
+from tools.results.claims import CLAIMS, Claim, Gain, claims_table
 from tools.results.pages import filled, load_all
 from tools.results.prediction_errors import PREDICTIONS, Predictions, errors_table
 from tools.results.records import Column, Machine, ResultSet, Row, Run
@@ -37,6 +37,17 @@ def test_a_claim_has_its_targets_its_range_and_how_many_cases_reach_them(monkeyp
 def test_a_claim_about_nothing_is_refused(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "CLAIMS", (claim,))
     with pytest.raises(DataError, match="mend tools/results/claims.py"):
+        claims_table({"speeds": SPEEDS})
+
+
+def test_a_gain_is_over_the_fastest_device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (*COLUMNS, Column("alone_ms", "alone ms"))
+    rows = tuple(dataclasses.replace(row, lists={"alone_ms": (150.0, 300.0)}) for row in ROWS[:2])
+    monkeypatch.setattr(claims, "CLAIMS", (Gain("It gains", "speeds", "is_ms", "x"),))
+    table = claims_table({"speeds": dataclasses.replace(SPEEDS, columns=columns, rows=rows)})
+    assert table.splitlines()[2] == "| It gains | - | 1.50 | - | [x](results/x.md) |"
+    with pytest.raises(DataError, match="speeds have no gone"):
+        monkeypatch.setattr(claims, "CLAIMS", (Gain("It gains", "speeds", "gone", "x"),))
         claims_table({"speeds": SPEEDS})
 
 

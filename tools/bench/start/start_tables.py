@@ -30,7 +30,7 @@ TABLE = TableForm(
         Column("arrangement", "arrangement"),
         Column("first_step_s", "first step after, s", ".1f", "at_most"),
         Column("end_s", "end after, s", ".0f", "at_most"),
-        Column("still_s", "of it at ends of epochs, s", ".0f"),
+        Column("still_s", "of it standing still, s", ".0f"),
         Column("times_one", "end / one device", ".2f"),
         Column("step_ms", "last ms/step", ".0f"),
     ),

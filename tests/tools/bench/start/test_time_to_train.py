@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.bench.start.start_tables import end_s, even_s, gain_row, rounds_text, rows
+from tools.bench.start.start_tables import end_s, even_s, gain_row, rounds_text, rows, still_s
 from tools.bench.start.start_tasks import DIGITS, is_network, title_of
 from tools.bench.start.started_training import BEST, KERAS, MEASURES, ONE
 
@@ -53,6 +53,13 @@ def test_a_training_is_ahead_from_where_it_has_taken_more_steps_for_good() -> No
     assert even_s(training(TRIED, 120.0, 8.0, 0.4, 240), one) == 8.0
     never = training(TRIED, 120.0, 13.0, 0.5, 240)
     assert even_s(never, one) == never["progress"][-1]
+
+
+def test_seconds_that_a_training_stood_still_are_told() -> None:
+    steady = training(ONE, 120.0, 9.0, 0.5, 240)
+    assert still_s(steady, 240) == 0.0
+    stopped = {**steady, "progress": [at + 40 * (at > 60) for at in steady["progress"]]}
+    assert still_s(stopped, 240) == pytest.approx(40.0) and still_s(stopped, 50) == 0.0
 
 
 def test_the_part_of_the_gain_is_beside_the_best_plan_given() -> None:

@@ -24,11 +24,18 @@ from tools.documented.result_pictures import draw_efficiency, draw_memory, draw_
 from tools.documented.speed_up import draw_speed_ups
 from tools.documented.step_times import draw_step_times
 from tools.documented.style import save_figure
+from tools.documented.terminal import draw_terminal, shown_lines
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "figures"
 RUN = FIGURES / "run"
 RESULTS = ROOT / "docs" / "results"
+EXAMPLES = ROOT / "docs" / "examples"
+TERMINAL = {
+    "calibrate": (("Verdict", "  is predicted"), ("                       relative", "worker:1")),
+    "train": (("  epoch", "test loss"), ("one training step", "efficiency")),
+}
+"""Name of an example -> the passages of it that the picture of a terminal shows."""
 SPEED_UPS = RESULTS / "paper_speedup.json"
 CLUSTER = "emulate:1.0,0.5"
 _WORKLOAD = ("--cluster", CLUSTER, "--model", "hetero_mtf.models.digits:wide_digits")
@@ -38,7 +45,7 @@ _KEPT = ("plan.json", "measured.json")
 COMMANDS = (
     Command("make-train", ("-m", "tools.train")),
     Command("devices", ("devices", "--cluster", CLUSTER)),
-    Command("calibrate", ("calibrate", *_WORKLOAD, "--batch-size", "64", "--budget", "60", "-o", "profile.json")),
+    Command("calibrate", ("calibrate", *_WORKLOAD, "--batch-size", "64", "--optimizer", "adam", "--budget", "60", "-o", "profile.json")),
     Command("plan", ("plan", "profile.json", "-o", "plan.json")),
     Command("train", (*_TRAIN, "plan.json", *_EPOCHS, "--compare", "--measured", "measured.json")),
     Command("explain", ("explain", "plan.json", "--measured", "measured.json", "--html", "page.html")),
@@ -97,6 +104,8 @@ def draw(folder: pathlib.Path = FIGURES) -> None:
     save_figure(folder / "layouts.svg", (11.0, 2.7), draw_layouts)
     save_figure(folder / "shares.svg", (9.0, 2.2), draw_shares)
     save_figure(folder / "clock_tables.svg", (8.0, 3.8), draw_clock_tables)
+    recorded = [shown_lines((EXAMPLES / f"{name}-80.txt").read_text(encoding="utf-8"), wanted) for name, wanted in TERMINAL.items()]
+    draw_terminal(folder / "terminal.svg", recorded)
     save_figure(folder / "efficiency.svg", (8.0, 9.0), functools.partial(draw_efficiency, folder=RESULTS))
     save_figure(folder / "predictions.svg", (7.0, 6.4), functools.partial(draw_predictions, folder=RESULTS))
     save_figure(folder / "memory.svg", (5.0, 4.8), functools.partial(draw_memory, folder=RESULTS))

@@ -41,8 +41,8 @@ def test_the_rows_count_what_is_near_and_what_does_not_fit() -> None:
     table = rows(found)
     names = [(row.texts["devices"], row.texts["memory"], row.numbers["chains"]) for row in table]
     assert names == [("2-4", "free", 2), ("8-10", "bottleneck", 1), ("all", "all", 3)]
-    cells = markdown(CHAINS.columns, table[:1]).splitlines()[-1].strip("| ").split(" | ")[3:]
-    assert cells == ["**50.0%**", "100.0%", "2.00%", "0.50%", "+20%", "0", "+90%", "1", "0.50", "0.50", "0.10", "0.10"]
+    cells = markdown(CHAINS.columns, table[:1], targets=False).splitlines()[-1].strip("| ").split(" | ")[3:]
+    assert cells == ["50.0%", "100.0%", "2.00%", "0.50%", "+20%", "0", "+90%", "1", "0.50", "0.50", "0.10", "0.10"]
     assert rows([_found(1, 3, None, None)])[0].texts["worst_before"] == "none fits"
 
 

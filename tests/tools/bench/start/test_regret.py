@@ -91,4 +91,4 @@ def test_no_framework_is_loaded() -> None:
 
 def test_the_tables_are_shown() -> None:
     rows = regret_rows([{"drawn": [run(320.1, 300.0, 200.0)]}]), soon_rows([{"fixed": [run(230.0, 300.0, 200.0)]}])
-    assert "**1** (0)" in shown(REGRET, rows[0]) and "**70%** (90%)" in shown(SOON, rows[1])
+    assert "| 1 | ≤ 0 ✗ |" in shown(REGRET, rows[0]) and "| 70% | ≥ 90% ✗ |" in shown(SOON, rows[1])

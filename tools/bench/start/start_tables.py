@@ -176,17 +176,17 @@ def gain_row(cases: Sequence[dict[str, Any]]) -> list[Row]:
     return [table_row(cells, wanted)]
 
 
-def rounds_text(rounds: int, once: str) -> str:
+def rounds_text(fewest: int, most: int, once: str) -> str:
     """Return what figures are medians of.
 
     Parameters
     ----------
-    rounds : number of rounds.
+    fewest, most : rounds of a network.
     once : the arrangement that is run in the first round only.
     """
-    if rounds == 1:
+    if most == 1:
         return "One round: figures of the same arrangement differ by a quarter between runs."
-    return f"Medians of {rounds} rounds; {once}: one run."
+    return f"Medians of {most if fewest == most else f'{fewest} to {most}'} rounds; {once}: one run."
 
 
 def _of(cases: Sequence[dict[str, Any]], arrangement: str, seconds: float) -> list[dict[str, Any]]:

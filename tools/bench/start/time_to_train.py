@@ -164,7 +164,8 @@ def _report(report: Any, cases: Cases) -> None:
     measured = [case for case in cases.done if case["arrangement"] not in ("probe", *([MEASURED_FIRST] if case["round"] > 1 else []))]
     subjects = list(dict.fromkeys((case["network"], tuple(case["shares"])) for case in measured))
     of_subjects = [[case for case in measured if (case["network"], tuple(case["shares"])) == subject] for subject in subjects]
-    note = rounds_text(max(case["round"] for case in measured), MEASURED_FIRST)
+    rounds = [max(case["round"] for case in subject) for subject in of_subjects]
+    note = rounds_text(min(rounds), max(rounds), MEASURED_FIRST)
     report(TABLE, [row for subject in of_subjects for row in rows(subject)], [note])
     report(GAINS, [row for subject in of_subjects for row in gain_row(subject)], [note])
 

@@ -73,7 +73,8 @@ def test_the_part_of_the_gain_is_beside_the_best_plan_given() -> None:
 
 
 def test_one_round_is_said_to_be_one() -> None:
-    assert rounds_text(3, "slow") == "Medians of 3 rounds; slow: one run." and rounds_text(1, "slow").startswith("One round")
+    assert rounds_text(3, 3, "slow") == "Medians of 3 rounds; slow: one run." and rounds_text(1, 1, "slow").startswith("One round")
+    assert rounds_text(2, 3, "slow").startswith("Medians of 2 to 3 rounds")
 
 
 def test_networks_have_names_and_titles() -> None:

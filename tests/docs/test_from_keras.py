@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.training import first_use, plan_choice
+from hetero_mtf.training import plan_choice
+from hetero_mtf.training.run import run_plans
 from tests.program.oracle import worst_error
 from tools import from_keras
 
@@ -48,7 +49,7 @@ def unequal(task: plan_choice.Task, *_: Any) -> plan_choice.Choice:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", from_keras.names())
 def test_both_versions_give_the_same(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_use, "choose_plan", unequal)
+    monkeypatch.setattr(run_plans, "choose_plan", unequal)
     theirs = run(from_keras.keras_script(name), tmp_path / "keras", monkeypatch)
     ours = run(from_keras.changed_script(name), tmp_path / "here", monkeypatch)
     tolerance = TOLERANCE.get(name, 1e-8)

@@ -38,12 +38,13 @@ class Killed(keras.callbacks.Callback):
 """
 UNEQUAL = """
 import hetero_mtf
-from hetero_mtf.training import first_use, plan_choice
+from hetero_mtf.training import plan_choice
+from hetero_mtf.training.run import run_plans
 
 def unequal(task, *_):
     return plan_choice.Choice(hetero_mtf.Plan.batch(task.model, (3, 1, 2), task.cluster, task.batch_size))
 
-first_use.choose_plan = unequal
+run_plans.choose_plan = unequal
 """
 END = """
 import numpy

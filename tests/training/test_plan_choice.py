@@ -166,7 +166,7 @@ def test_a_damaged_file_is_replaced_with_one_line_each(own_cache: pathlib.Path, 
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
 
         def prepared() -> list[str]:
-            with hm.Trainer(model, cluster=cluster, refine_s=0.0) as trainer:
+            with hm.Trainer(model, cluster=cluster, refine_s=0.0, measure="first") as trainer:
                 capsys.readouterr()
                 trainer.prepare(8, verbose=2)
             return [line for line in capsys.readouterr().err.splitlines() if "will be replaced" in line]

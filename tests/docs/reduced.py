@@ -97,7 +97,7 @@ def reduced(line: str) -> str | None:
     if words[1] == "calibrate":
         line += " --budget 4" * ("--budget" not in words) + " --batch-size 16" * ("--batch-size" not in words)
     if words[1] == "train":
-        line += " --budget 4" * (not {"--budget", "--measure", "--config"} & {*words})  # which measure nothing before training
+        line += " --budget 4" * ("first" in words and "--budget" not in words)  # others measure nothing before training
         line = line.replace("--epochs 1", "--epochs 2") if "--resume" in words else line
         line += " --epochs 1" * ("--epochs" not in words)
     return line

@@ -73,7 +73,7 @@ def test_the_notebook_runs_and_its_workers_end_with_the_kernel(closed: bool, tmp
     cells = _cells(json.loads((tmp_path / "run.ipynb").read_text()))
     outputs = ["".join(_text(output) for output in cell["outputs"]) for cell in cells]
     fitted, scores, plan, placed, difference = outputs[3:8]
-    assert "Epoch 3/3" in fitted and fitted.count("\n") < 200 and "hetero_mtf: strategy " in fitted
+    assert "Epoch 3/3" in fitted and fitted.count("\n") < 200 and "hetero_mtf: training begins with strategy " in fitted
     assert (
         scores.splitlines()[-1].startswith("[0.")
         and "layer" in plan

@@ -23,6 +23,7 @@ class Claim:
     key : of the column, which has targets.
     page : that has the table, below docs/results, without its ending.
     only : column key -> text that rows have which the claim is about; empty for all rows.
+    is_first : whether the README shows it.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Claim:
     key: str
     page: str
     only: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    is_first: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Gain:
     text, name, page : as for `Claim`.
     key : column of the plan's milliseconds.
     alone : column of each device's milliseconds alone.
+    is_first : as for `Claim`.
     """
 
     text: str
@@ -48,28 +51,30 @@ class Gain:
     key: str
     page: str
     alone: str = "alone_ms"
+    is_first: bool = False
 
 
+_RIVALS = ("rivals", "times_ours", "rivals")
 _BESIDE = tuple(
     {"arrangement": name}
     for name in ("MultiWorkerMirroredStrategy", "DistributedDataParallel", "DistributedDataParallel, unequal by hand")
 )
 CLAIMS = (
-    Claim("Training begins soon: the first step after, s", "time_to_train", "first_step_s", "start"),
+    Claim("Training begins soon: the first step after, s", "time_to_train", "first_step_s", "start", is_first=True),
     Claim("A training ends no later than on one device but for 5 % and 5 s, all counted, s", "time_to_train", "end_s", "start"),
-    Claim("It is ahead of one device soon, s", "time_to_gain", "even_s", "start"),
+    Claim("It is ahead of one device soon, s", "time_to_gain", "even_s", "start", is_first=True),
     Claim("Of the gain of the best plan given from the start it keeps", "time_to_gain", "part", "start"),
     Claim("So it does in simulation: trainings that end later than that", "start_regret", "slower", "start"),
     Claim("Trying plans gains of the best plan's gain, in simulation", "start_gain", "gained", "start"),
-    Gain("Known networks, times as fast as the fastest device alone", "auto_efficiency", "auto_ms", "auto"),
+    Gain("Known networks, times as fast as the fastest device alone", "auto_efficiency", "auto_ms", "auto", is_first=True),
     Gain("Networks drawn at random, times as fast as the fastest device alone", "unseen", "after_ms", "auto"),
     Claim("Plans of `auto` are near the ideal", "auto_efficiency", "efficiency", "auto"),
     Claim("Unequal filters beat equal ones, times as fast", "uneven_split", "times_equal", "splits"),
     Claim("Unequal samples beat equal batches elsewhere, times as fast", "uneven_batch", "times_planned", "splits"),
     Claim("A mixture of both beats each of them, times as fast", "hybrid", "times_hybrid", "splits"),
-    Claim("`auto` beats equal batches of MultiWorkerMirroredStrategy, times as fast", "rivals", "times_ours", "rivals", _BESIDE[0]),
-    Claim("`auto` beats equal batches of DistributedDataParallel, times as fast", "rivals", "times_ours", "rivals", _BESIDE[1]),
-    Claim("`auto` keeps up with unequal batches by hand there, times as fast", "rivals", "times_ours", "rivals", _BESIDE[2]),
+    Claim("`auto` beats equal batches of MultiWorkerMirroredStrategy, times as fast", *_RIVALS, _BESIDE[0], is_first=True),
+    Claim("`auto` beats equal batches of DistributedDataParallel, times as fast", *_RIVALS, _BESIDE[1], is_first=True),
+    Claim("`auto` keeps up with unequal batches by hand there, times as fast", *_RIVALS, _BESIDE[2]),
     Claim("One device here is as fast as one elsewhere", "rivals_one_device", "times_ours", "rivals"),
     Claim("`hm.distribute` on one device takes no longer than Keras, times as long", "overhead", "distributed_times_keras_no_jit", "step"),
     Claim("Feeding two devices costs little, ms a step", "feeding", "more_ms", "step"),
@@ -87,19 +92,9 @@ CLAIMS = (
     Claim("Mixed precision learns as float32 does, points", "precision", "difference", "precision"),
     Claim("A throttled device is noticed soon, steps", "rebalancing", "steps", "rebalancing"),
     Claim("The plan moved to is as fast as the best one", "rebalancing", "speed", "rebalancing"),
-    Claim("3D-ResAttNet-18 beats the best equal split, times as fast", "resattnet", "times_equal", "mri"),
+    Claim("3D-ResAttNet-18 beats the best equal split, times as fast", "resattnet", "times_equal", "mri", is_first=True),
     Claim("Peak memory is predicted, off by", "memory", "off", "memory"),
 )
-
-
-HIGHLIGHTS = (
-    ("auto_efficiency", "auto_ms"),
-    ("time_to_train", "first_step_s"),
-    ("time_to_gain", "even_s"),
-    ("rivals", "times_ours"),
-    ("resattnet", "times_equal"),
-)
-"""Names and columns of the claims that the README shows, targets aside; of `rivals` those about equal batches."""
 
 
 def highlights_table(results: Mapping[str, ResultSet]) -> str:
@@ -114,9 +109,8 @@ def highlights_table(results: Mapping[str, ResultSet]) -> str:
     DataError
         As `claims_table`.
     """
-    chosen = [claim for claim in CLAIMS if (claim.name, claim.key) in HIGHLIGHTS and getattr(claim, "only", None) != _BESIDE[2]]
     rows = []
-    for claim in chosen:
+    for claim in (claim for claim in CLAIMS if claim.is_first):
         text, _, reached, _, link = _entries(claim, results)
         rows.append((text, reached, link.replace("](", "](docs/")))
     return Table(("claim", "median (range)", "table"), tuple(rows), left=3).markdown()
@@ -144,14 +138,14 @@ def _entries(claim: Claim | Gain, results: Mapping[str, ResultSet]) -> tuple[str
     if isinstance(claim, Gain):
         gains = [min(row.lists[claim.alone]) / row.numbers[claim.key] for row in found.rows if claim.key in row.numbers] if found else []
         if not gains:
-            raise DataError(f"the results {claim.name} have no {claim.key}", "mend tools/results/claims.py")
+            raise DataError(f"the results {claim.name} have no {claim.key}", "correct tools/results/claims.py")
         return claim.text, NOTHING, _range(gains, ".2f"), NOTHING, link
     column = None if found is None else next((column for column in found.columns if column.key == claim.key), None)
     if found is None or column is None:
-        raise DataError(f"the claim {claim.text!r} is of {claim.name}, {claim.key}, which is not there", "mend tools/results/claims.py")
+        raise DataError(f"the claim {claim.text!r} is of {claim.name}, {claim.key}, which is not there", "correct tools/results/claims.py")
     rows = [row for row in found.rows if _is_judged(row, column) and all(row.texts.get(key) == text for key, text in claim.only.items())]
     if not rows:
-        raise DataError(f"nothing is wanted in the column {claim.key} of {claim.name}", "mend tools/results/claims.py")
+        raise DataError(f"nothing is wanted in the column {claim.key} of {claim.name}", "correct tools/results/claims.py")
     met = sum(not row.misses(column) for row in rows)
     verdict = TICK if met == len(rows) else f"{CROSS} {met} of {len(rows)}"
     values = [row.numbers[column.key] for row in rows]

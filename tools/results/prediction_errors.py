@@ -66,7 +66,7 @@ def _entries(each: Predictions, results: Mapping[str, ResultSet]) -> tuple[str, 
     pairs = [] if found is None else [(row, _both(row, each)) for row in found.rows]
     errors = [predicted / measured - 1 for _, (predicted, measured) in pairs if predicted and measured]
     if not errors:
-        raise DataError(f"the results {each.name} have no {each.predicted} with {each.measured}", "mend tools/results/prediction_errors.py")
+        raise DataError(f"{each.name} has no {each.predicted} with {each.measured}", "correct tools/results/prediction_errors.py")
     worst = max(errors, key=abs)
     median = statistics.median(map(abs, errors))
     return each.text, str(len(errors)), f"{median:.1%}", f"{worst:+.0%}", f"[{each.page}]({each.page}.md)"

@@ -36,7 +36,7 @@ def test_a_claim_has_its_targets_its_range_and_how_many_cases_reach_them(monkeyp
 @pytest.mark.parametrize("claim", [Claim("x", "gone", "speed", "x"), Claim("x", "speeds", "gone", "x"), Claim("x", "speeds", "is_ms", "x")])
 def test_a_claim_about_nothing_is_refused(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "CLAIMS", (claim,))
-    with pytest.raises(DataError, match="mend tools/results/claims.py"):
+    with pytest.raises(DataError, match="correct tools/results/claims.py"):
         claims_table({"speeds": SPEEDS})
 
 
@@ -54,7 +54,7 @@ def test_a_gain_is_over_the_fastest_device_alone(monkeypatch: pytest.MonkeyPatch
 def test_errors_are_of_rows_with_both_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction_errors, "PREDICTIONS", (Predictions("steps", "speeds", "was_ms", "is_ms", "x"),))
     assert errors_table({"speeds": SPEEDS}).splitlines()[2] == "| steps | 2 | 15.0% | +20% | [x](x.md) |"
-    with pytest.raises(DataError, match="have no was_ms with is_ms"):
+    with pytest.raises(DataError, match="has no was_ms with is_ms"):
         errors_table({"speeds": dataclasses.replace(SPEEDS, rows=ROWS[2:])})
 
 

@@ -21,6 +21,7 @@ class Predictions:
     name : of the results.
     predicted, measured : columns of milliseconds.
     page : that has the table, below docs/results, without its ending.
+    errors : column of several errors a row, where the table has no milliseconds; empty for none.
     """
 
     text: str
@@ -28,10 +29,14 @@ class Predictions:
     predicted: str
     measured: str
     page: str
+    errors: str = ""
 
 
 PREDICTIONS = (
     Predictions("plans of all strategies, from a calibration alone", "prediction", "predicted_ms", "measured_ms", "predictions"),
+    Predictions("plans of six networks, from a calibration alone", "calibration", "", "", "predictions", "default_errors"),
+    Predictions("plans of six networks, run by refinement", "calibration", "", "", "predictions", "run_errors"),
+    Predictions("plans of six networks, after refinement, never run", "calibration", "", "", "predictions", "never_run_errors"),
     Predictions("networks drawn by seed, from a calibration alone", "unseen", "predicted_ms", "before_ms", "auto"),
     Predictions("networks drawn by seed, after refinement", "unseen", "corrected_ms", "after_ms", "auto"),
     Predictions("plans of `auto` at usual batches, after refinement", "auto_efficiency", "predicted_ms", "auto_ms", "auto"),
@@ -63,14 +68,17 @@ def errors_table(results: Mapping[str, ResultSet]) -> str:
 
 def _entries(each: Predictions, results: Mapping[str, ResultSet]) -> tuple[str, ...]:
     found = results.get(each.name)
-    pairs = [] if found is None else [(row, _both(row, each)) for row in found.rows]
-    errors = [predicted / measured - 1 for _, (predicted, measured) in pairs if predicted and measured]
+    errors = [error for row in found.rows for error in _errors(row, each)] if found is not None else []
     if not errors:
-        raise DataError(f"{each.name} has no {each.predicted} with {each.measured}", "correct tools/results/prediction_errors.py")
+        columns = each.errors or f"{each.predicted} with {each.measured}"
+        raise DataError(f"{each.name} has no {columns}", "correct tools/results/prediction_errors.py")
     worst = max(errors, key=abs)
     median = statistics.median(map(abs, errors))
     return each.text, str(len(errors)), f"{median:.1%}", f"{worst:+.0%}", f"[{each.page}]({each.page}.md)"
 
 
-def _both(row: Row, each: Predictions) -> tuple[float, float]:
-    return row.numbers.get(each.predicted, 0.0), row.numbers.get(each.measured, 0.0)
+def _errors(row: Row, each: Predictions) -> list[float]:
+    if each.errors:
+        return list(row.lists.get(each.errors, ()))
+    predicted, measured = row.numbers.get(each.predicted, 0.0), row.numbers.get(each.measured, 0.0)
+    return [predicted / measured - 1] if predicted and measured else []

@@ -73,8 +73,13 @@ class MicrobatchCosts:
         return self._by_samples[samples]
 
 
-def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline) -> tuple[Prediction, Simulation]:
+def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline, rendezvous: bool = False) -> tuple[Prediction, Simulation]:
     """Return the predicted step of a pipeline, and its time line.
+
+    Parameters
+    ----------
+    rendezvous : whether transfers wait for their readers and take turns on a link in both directions (`PipelineCosts`), as in
+        frameworks that post receives in the order of the schedule; here they do not.
 
     Raises
     ------
@@ -97,11 +102,11 @@ def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline) -> tuple[Predic
     placed = [stage.devices for stage in pipeline.stages]
     table = clock_table(execution.schedule, placed, len(sizes), execution.depths or None)
     beside, alone = ({size: [stage_cost(costs.at(size), stage, b) for stage in p] for size, p in parts.items()} for b in (True, False))
-    stage_costs, line = beside, simulate(_costs(beside, sent, held, sizes, execution.recompute), table, placed)
+    stage_costs, line = beside, simulate(_costs(beside, sent, sizes, execution.recompute, rendezvous), table, placed)
     if beside != alone:
         shares = overlaps(line.tasks, [_hosts(costs.profile, stage) for stage in pipeline.stages])
         stage_costs = {size: list(map(blended, beside[size], alone[size], shares.tolist())) for size in beside}
-        line = simulate(_costs(stage_costs, sent, held, sizes, execution.recompute), table, placed)
+        line = simulate(_costs(stage_costs, sent, sizes, execution.recompute, rendezvous), table, placed)
     overhead_s = launch_s(costs.full_batch)
     forward_s = max(entry.end_s for entry in line.tasks if entry.step_pass == "forward")
     used = _parts(
@@ -173,10 +178,10 @@ def _held(stage: Stage, parts: Sequence[int], axis: str) -> np.ndarray:
 
 
 def _costs(
-    stage_costs: dict[int, list[StageCost]], sent: dict[int, np.ndarray], held: Sequence[StageBytes], sizes: Sequence[int], recompute: bool
+    stage_costs: dict[int, list[StageCost]], sent: dict[int, np.ndarray], sizes: Sequence[int], recompute: bool, rendezvous: bool
 ) -> PipelineCosts:
     """Return the costs for the simulator; without bytes, which `_parts` counts for each processor."""
-    stages = range(len(held))
+    stages = range(len(stage_costs[sizes[0]]))
     return PipelineCosts(
         forward_s=[[stage_costs[size][stage].forward.seconds for size in sizes] for stage in stages],
         backward_s=[[stage_costs[size][stage].backward.seconds for size in sizes] for stage in stages],
@@ -184,6 +189,8 @@ def _costs(
         send_backward_s=[[sent[size][at] for size in sizes] for at in stages[:-1]],
         update_s=[max(cost.finish.seconds for cost in costs) for costs in zip(*stage_costs.values())],
         recompute=recompute,
+        shared_links=rendezvous,
+        rendezvous=rendezvous,
     )
 
 

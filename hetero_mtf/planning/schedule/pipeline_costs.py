@@ -31,6 +31,8 @@ class PipelineCosts:
     recompute : the forward pass is done again before the backward pass, instead of keeping what it made, unless the one follows the
         other at once (`clock_table.kept`).
     shared_links : the two directions of a link take turns; otherwise it serves one transfer in each direction at a time.
+    rendezvous : a transfer begins only when its reader has come to the task that needs it, as where receives are posted in the order of
+        the tasks; otherwise as soon as the tensor is made.
     """
 
     forward_s: Numbers
@@ -43,6 +45,7 @@ class PipelineCosts:
     input_bytes: Numbers = ()
     recompute: bool = False
     shared_links: bool = False
+    rendezvous: bool = False
 
 
 class CheckedCosts:
@@ -74,7 +77,7 @@ class CheckedCosts:
         inputs = self._rows(costs, "input_bytes", self.stages)
         for stage, microbatch in self.again:
             self.kept_bytes[stage][microbatch] = inputs[stage][microbatch]
-        self.shared_links = costs.shared_links
+        self.shared_links, self.rendezvous = costs.shared_links, costs.rendezvous
 
     def _rows(self, costs: PipelineCosts, name: str, places: int) -> list[list[float]]:
         given = np.asarray(getattr(costs, name), float)

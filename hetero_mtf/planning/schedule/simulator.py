@@ -126,8 +126,8 @@ def simulate(costs: PipelineCosts, table: Table, devices: Sequence[Sequence[int]
     """Return the step that a schedule makes of some costs.
 
     A task starts when all devices of its stage have done their earlier tasks and its input, or gradient, has arrived; a transfer
-    when what it sends is there and its link is free, first come, first served. Boundaries between the same devices share a
-    link. A stage is updated as soon as its devices have done all their tasks.
+    when what it sends is there and its link is free, first come, first served; under `rendezvous` not before its reader waits for it and
+    nothing else. Boundaries between the same devices share a link. A stage is updated as soon as its devices have done all their tasks.
 
     Parameters
     ----------
@@ -263,6 +263,9 @@ class _EventSimulation:
         # end; number, so that of equal ends the first begun goes first; task; its link, None for a task's own end
         self.events: list[tuple[float, int, Task, object]] = []
         self.waiting: dict[object, collections.deque[_Sent]] = {}
+        self.busy: set[object] = set()  # links with a transfer on the way
+        self.links: dict[Task, object] = {}  # the link of each task's input, once it is made
+        self.changed: list[object] = []  # links that may have become free to send, under rendezvous
         self.tasks: list[Entry] = []
         self.transfers: list[Entry] = []
 
@@ -275,9 +278,11 @@ class _EventSimulation:
             if link is None:
                 self._leave(task, now)
             else:
-                self.waiting[link].popleft()
-                self._start_transfer(link, now)
+                self.busy.discard(link)
+                self._offer(link, now)
                 self._release(task, now)
+            while self.changed:
+                self._start_transfer(self.changed.pop(0), now)
         if len(self.tasks) < len(self.missing):
             raise PlanError(f"{len(self.missing) - len(self.tasks)} tasks of the table wait for each other", "make it by clock_table")
 
@@ -292,6 +297,8 @@ class _EventSimulation:
             end_s = now + self.costs.own_s[task.step_pass][task.stage][task.microbatch]
             self.tasks.append(Entry(*task, now, end_s))
             heapq.heappush(self.events, (end_s, len(self.tasks) + len(self.transfers), task, None))
+        elif self.costs.rendezvous and task in self.links:
+            self._offer(self.links[task], now)
 
     def _leave(self, task: Task, now: float) -> None:
         stage, microbatch, step_pass = task
@@ -311,14 +318,27 @@ class _EventSimulation:
         link: object = frozenset(endpoints) if self.costs.shared_links else endpoints
         queue = self.waiting.setdefault(link, collections.deque())
         queue.append((reader, boundary, self.costs.sent_s[reader.step_pass][boundary][reader.microbatch]))
-        # the link was idle; elsewhere the end of the transfer ahead starts this one
-        if len(queue) == 1:
+        self.links[reader] = link
+        self._offer(link, now)
+
+    def _offer(self, link: object, now: float) -> None:
+        """Let a link begin its next transfer: under rendezvous after all that this event changes, as what is sent first depends on it."""
+        if self.costs.rendezvous:
+            self.changed.append(link)
+        else:
             self._start_transfer(link, now)
 
     def _start_transfer(self, link: object, now: float) -> None:
-        """Start the transfer at the head of a link's queue, where it stays until it has arrived."""
-        if self.waiting[link]:
-            reader, boundary, seconds = self.waiting[link][0]
+        """Start the next transfer of a link, if it is idle and nothing is in the way."""
+        if link in self.busy:
+            return
+        queue = self.waiting[link]
+        ready = [sent for sent in queue if self.missing[sent[0]] == 1] if self.costs.rendezvous else list(itertools.islice(queue, 1))
+        if ready:
+            # between two stages that each send and receive, gradients go first: an activation first would let both wait for each other
+            reader, boundary, seconds = first = min(ready, key=lambda sent: self.costs.rendezvous and sent[0].step_pass == FORWARD)
+            queue.remove(first)
+            self.busy.add(link)
             self.transfers.append(Entry(boundary, reader.microbatch, reader.step_pass, now, now + seconds))
             heapq.heappush(self.events, (now + seconds, len(self.tasks) + len(self.transfers), reader, link))
 

@@ -1,9 +1,9 @@
 """The published files of Sailor: times of layers, sizes of layers, bandwidths, and measured iterations of plans on mixed GPUs.
 
-    profiles/OPT-350/GPU/profile.json     {microbatch: {tensor parallel degree: {layer: [forward, backward, update] seconds}}}
-    llm_info.json                         {network: {degree: {layer: {"params_floats", "act_output_floats", "act_mem_floats", ...}}}}
-    providers/multizone_bandwidths_het.json   {zone: {GPU: {GPUs of a host: {zone: {GPU: {GPUs: [[a, b, c], bytes/s]}}}}}}
-    validation/CLUSTER/.../plan_config_*.json {"pipeline_list", "mbs", "gbs", "real", "red_grads", "max_mem", ...}
+    simulations/profiles_tmp.json       {network: {GPU: {samples: {tensor parallel degree: {layer: [forward, backward, update] seconds}}}}}
+    llm_info.json                       {network: {degree: {layer: {"params_floats", "act_output_floats", "act_mem_floats", ...}}}}
+    multizone_bandwidths_het.json       {zone: {GPU: {GPUs of a host: {zone: {GPU: {GPUs: [[a, b, c], bytes/s]}}}}}}
+    validation/.../plan_config_*.json   {"pipeline_list", "mbs", "gbs", "real", "red_grads", "max_mem", ...}
 
 n bytes over a link take n / (a x^2 + b x + c) ns, where x = log2(n / 1e6). A stage of a plan has one entry for each of its data parallel
 replicas: a host's GPUs, and how many of them compute each layer together.
@@ -25,6 +25,7 @@ from hetero_mtf.json_records import Fault, listed, read_value
 
 _REMEDY = "fetch the file again from github.com/eth-easl/sailor"
 PLANNER = pathlib.Path("sailor/Planner")
+TIMES, SIZES = PLANNER / "simulations/profiles_tmp.json", PLANNER / "llm_info.json"
 LINKS = pathlib.Path("sailor/providers/multizone_bandwidths_het.json")
 _Times = dict[str, dict[str, dict[str, tuple[float, float, float]]]]
 _Replica = tuple[tuple[tuple[str, int, str], ...], int]
@@ -79,25 +80,33 @@ class MeasuredPlan:
         return self.batch // (self.microbatch * self.replicas)
 
 
-def read_times(path: pathlib.Path) -> dict[tuple[int, int], list[tuple[float, float, float]]]:
-    """Return (samples, tensor parallel degree) -> (layers,) seconds of forward pass, backward pass and update on one kind of GPU.
+Times = dict[tuple[int, int], list[tuple[float, float, float]]]  # (samples, degree) -> seconds of the passes of each layer
+
+
+def read_times(path: pathlib.Path, network: str) -> dict[str, Times]:
+    """Return GPU -> (samples, tensor parallel degree) -> (layers,) seconds of forward pass, backward pass and update.
 
     Raises
     ------
     DataError
-        If the file is missing or not of this format.
+        If the file is missing or not of this format, or has not this network.
     """
-    document = _typed(_Times, _document(path), path.name)
+    document = _object(_document(path)).get(network)
+    by_gpu = _typed(dict[str, _Times], document, path.name)
+    return {gpu: _numbered(by_samples, f"{path.name}, {gpu}") for gpu, by_samples in by_gpu.items()}
+
+
+def _numbered(by_samples: _Times, place: str) -> Times:
     numbered = {}
-    for samples, by_degree in document.items():
+    for samples, by_degree in by_samples.items():
         for degree, rows in by_degree.items():
             try:
                 key = int(samples), int(degree)
                 ordered = [rows[str(layer)] for layer in range(len(rows))]
             except (ValueError, KeyError) as fault:
-                raise DataError(f"{path.name} has no layers 0, 1, ... at {samples} samples and degree {degree}", _REMEDY) from fault
+                raise DataError(f"{place} has no layers 0, 1, ... at {samples} samples and degree {degree}", _REMEDY) from fault
             if any(not 0 <= seconds < math.inf for row in ordered for seconds in row):
-                raise DataError(f"{path.name} has seconds that are no time at {samples} samples and degree {degree}", _REMEDY)
+                raise DataError(f"{place} has seconds that are no time at {samples} samples and degree {degree}", _REMEDY)
             numbered[key] = ordered
     return numbered
 
@@ -194,7 +203,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _typed(form: Any, value: Any, name: str) -> Any:
     faults: list[Fault] = []
-    read = read_value(form, value, "", faults)
+    read = read_value(form, value, name, faults)
     if faults:
-        raise DataError(f"{name} has {listed(faults[:3])}", _REMEDY)
+        raise DataError(f"the published files have {listed(faults[:3])}", _REMEDY)
     return read

@@ -34,6 +34,7 @@ GROUPS = {
     ),
     "Output": (
         *("output", "save", "save_every", "best", "keep", "log_dir", "measured", "measured_file", "verbose", "compare", "as_json", "json"),
+        "json_file",
         *("plot", "html", "grad_cam", "grad_cam_layer", "grad_cam_class", "participant"),
     ),
 }

@@ -20,7 +20,7 @@ import click
 
 from tools.documented.concepts import draw_clock_tables, draw_layouts, draw_shares
 from tools.documented.outputs import Command, run_commands, with_outputs
-from tools.documented.result_pictures import draw_efficiency, draw_memory, draw_predictions
+from tools.documented.result_pictures import draw_efficiency, draw_elsewhere, draw_memory, draw_predictions
 from tools.documented.speed_up import draw_speed_ups
 from tools.documented.step_times import draw_step_times
 from tools.documented.style import save_figure
@@ -108,6 +108,7 @@ def draw(folder: pathlib.Path = FIGURES) -> None:
     draw_terminal(folder / "terminal.svg", recorded)
     save_figure(folder / "efficiency.svg", (8.0, 9.0), functools.partial(draw_efficiency, folder=RESULTS))
     save_figure(folder / "predictions.svg", (7.0, 6.4), functools.partial(draw_predictions, folder=RESULTS))
+    save_figure(folder / "elsewhere.svg", (6.0, 5.6), functools.partial(draw_elsewhere, folder=RESULTS))
     save_figure(folder / "memory.svg", (5.0, 4.8), functools.partial(draw_memory, folder=RESULTS))
     if SPEED_UPS.exists():
         save_figure(folder / "speed_up.svg", (10.0, 3.2), functools.partial(draw_speed_ups, path=SPEED_UPS))

@@ -53,6 +53,16 @@ def train_files(request: TrainRequest) -> CommandFiles:
     return CommandFiles(inputs, outputs, (("--save", "--resume"), (BEST_STATE, "--resume"), (RECORD, RECORD), (USED_OPTIONS, "--config")))
 
 
+def doctor_files(json_file: str | None, html: str | None) -> CommandFiles:
+    """Return the files of `doctor`.
+
+    Parameters
+    ----------
+    json_file, html : the options of the command.
+    """
+    return CommandFiles((), [*command_file("--json", json_file), *command_file("--html", html)])
+
+
 def calibrate_files(model: str, reuse: str | None, output: str) -> CommandFiles:
     """Return the files of `calibrate`.
 

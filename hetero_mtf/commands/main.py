@@ -24,7 +24,7 @@ from hetero_mtf.commands.process.interruption import Interrupted, terminable
 from hetero_mtf.devices import environment
 from hetero_mtf.errors import ConfigError, HeteroError, ReportError, UnsupportedModelError
 
-NAMES = ("devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
+NAMES = ("doctor", "devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
 FAILED, INTERRUPTED = 1, 130
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 

@@ -32,6 +32,7 @@ class Device:
     model : the maker's name for it.
     cores : cores of its host that programs may run on, of a CPU; 0 where that is not known.
     limit : what the share limits, one of `LIMITS`; sending and receiving are not limited by "compute".
+    instruction_set : newest one that its kernels may use, of an emulated device; "" for all that it has.
     """
 
     name: str
@@ -44,11 +45,15 @@ class Device:
     model: str = ""
     cores: int = 0
     limit: str = LIMITS[0]
+    instruction_set: str = ""
 
     @property
-    def traits(self) -> tuple[str, str, str, float, str, str]:
-        """Name, kind, model, share, TensorFlow device and limit, by which a device is recognised; its host may have a new name."""
-        return self.name, self.kind, self.model, self.share, self.tf_device, self.limit
+    def traits(self) -> tuple[str, str, str, float, str, str, str]:
+        """Name, kind, model, share, TensorFlow device, limit and instruction set, by which a device is recognised.
+
+        Its host may have a new name.
+        """
+        return self.name, self.kind, self.model, self.share, self.tf_device, self.limit, self.instruction_set
 
     @property
     def process(self) -> str:
@@ -57,8 +62,9 @@ class Device:
 
     @property
     def share_text(self) -> str:
-        """The share for people, such as "0.5", or "0.5 (compute only)" where sending and receiving are not limited."""
-        return f"{self.share:g}" + (" (compute only)" if self.limit == "compute" else "")
+        """The share for people, such as "0.5", "0.5 (compute only)" where sending and receiving are not limited, or "1 (avx2)"."""
+        notes = [self.instruction_set, "compute only" if self.limit == "compute" else ""]
+        return f"{self.share:g}" + (f" ({', '.join(note for note in notes if note)})" if any(notes) else "")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,6 +73,7 @@ class Cluster:
         method: str | None = None,
         worker_timeout_s: float = WORKER_TIMEOUT_S,
         limit: str = LIMITS[0],
+        instruction_sets: Sequence[str] = (),
     ) -> Cluster:
         """Return emulated devices: one worker process each, pinned to a core and limited to a share of it.
 
@@ -85,13 +86,17 @@ class Cluster:
         worker_timeout_s : seconds without an answer after which a worker counts as lost; a step may take as long as it likes.
         limit : "process" to limit all that a worker does; "compute" to limit those of its threads that compute, as a real device's
             links take none of its compute time. Threads that send and receive may then use all cores. It needs a control group.
+        instruction_sets : (devices,) "sse41", "avx", "avx2" or "avx512": the newest that oneDNN's kernels may use on each device, which
+            makes devices unlike in each layer; "" for all that the CPU has; empty for all on all devices.
 
         Raises
         ------
         ClusterError
-            If the cores cannot give these shares, or a method or limit that is asked for does not work here.
+            If the cores cannot give these shares, the CPU has not such instructions, or a method or limit that is asked for does not
+            work here.
         """
-        return cls(Emulation(shares, method, worker_timeout_s=checked_timeout_s(worker_timeout_s), limit=limit))
+        timeout_s = checked_timeout_s(worker_timeout_s)
+        return cls(Emulation(shares, method, worker_timeout_s=timeout_s, limit=limit, instruction_sets=instruction_sets))
 
     @classmethod
     def from_tf_config(cls, text: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
@@ -147,7 +152,8 @@ class Cluster:
 
         Parameters
         ----------
-        text : "local", "local:cpu:0,cpu:0", "emulate:1.0,0.5", "emulate:1.0,0.5:compute", "tf_config", "slurm" or "hosts:HOST:PORT,...".
+        text : "local", "local:cpu:0,cpu:0", "emulate:1.0,0.5", "emulate:1.0,0.5:compute", "emulate:1.0@avx512,1.0@avx2", "tf_config",
+            "slurm" or "hosts:HOST:PORT,...".
         worker_timeout_s : as in `emulate`.
 
         Raises
@@ -160,8 +166,8 @@ class Cluster:
         if kind == "local" and (parts or ":" not in text):
             return cls.local(parts or None)
         if kind == "emulate" and parts:
-            shares, limit = read_shares(text)
-            return cls.emulate(shares, worker_timeout_s=worker_timeout_s, limit=limit)
+            shares, instruction_sets, limit = read_shares(text)
+            return cls.emulate(shares, worker_timeout_s=worker_timeout_s, limit=limit, instruction_sets=instruction_sets)
         if kind == "hosts" and parts:
             return cls.hosts(parts, worker_timeout_s)
         if text.strip() == "tf_config":

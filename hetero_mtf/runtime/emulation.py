@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from hetero_mtf.devices.environment import bypass_proxy, child_variables
 from hetero_mtf.devices.host import available_cores, host_cpu
+from hetero_mtf.devices.instruction_sets import check_instruction_sets
 from hetero_mtf.devices.records import LIMITS, ClusterRecord
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime import firewall
@@ -63,11 +64,12 @@ class Emulation:
     start_limit_s : seconds all workers together may take to start.
     worker_timeout_s : seconds without an answer after which a worker is a fault.
     limit : what the shares limit: "process", or "compute" for those threads that compute, by control groups only.
+    instruction_sets : (devices,) newest instruction set of each device's kernels, "" for all; empty for all on all devices.
 
     Raises
     ------
     ClusterError
-        If the shares cannot be given, or the method does not work here.
+        If the shares cannot be given, the CPU has not such instructions, or the method does not work here.
     WorkerError
         If a worker dies or is not ready in time.
     """
@@ -79,8 +81,10 @@ class Emulation:
         start_limit_s: float = START_LIMIT_S,
         worker_timeout_s: float = WORKER_TIMEOUT_S,
         limit: str = LIMITS[0],
+        instruction_sets: Sequence[str] = (),
     ) -> None:
         self._shares = _checked_shares(shares, method, limit)
+        self._instruction_sets = check_instruction_sets(instruction_sets, len(self._shares))
         self._method, self._limit = method, limit
         self._start_limit_s, self._worker_timeout_s = start_limit_s, worker_timeout_s
         self._lock = threading.RLock()
@@ -213,8 +217,8 @@ class Emulation:
         """Start the supervisor, which starts the workers on other ports each time."""
         self._hosts = tuple(f"127.0.0.1:{port}" for port in free_ports(len(self._shares)))
         workers = [
-            {"order": {"hosts": list(self._hosts), "task": task, "core": core}, "share": share}
-            for task, (core, share) in enumerate(zip(self._cores, self._shares))
+            {"order": {"hosts": list(self._hosts), "task": task, "core": core, "instruction_set": name}, "share": share}
+            for task, (core, share, name) in enumerate(zip(self._cores, self._shares, self._instruction_sets))
         ]
         bypass_proxy(self._hosts)
         self._attempts += 1
@@ -287,7 +291,10 @@ class Emulation:
     def _describe(self) -> ClusterRecord:
         described = [host_cpu(f"/job:worker/task:{task}/device:CPU:0", f"worker:{task}", share) for task, share in enumerate(self._shares)]
         pool = described[0][1]
-        devices = (dataclasses.replace(device, memory_bytes=pool.free_bytes, limit=self._limit) for device, _ in described)
+        devices = (
+            dataclasses.replace(device, memory_bytes=pool.free_bytes, limit=self._limit, instruction_set=name)
+            for (device, _), name in zip(described, self._instruction_sets)
+        )
         return ClusterRecord(tuple(devices), (pool,))
 
     def _order(self, order: dict[str, Any]) -> None:

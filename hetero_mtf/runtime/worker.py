@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.devices.environment import bypass_proxy
+from hetero_mtf.devices.instruction_sets import VARIABLE, setting
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime import firewall
 from hetero_mtf.runtime.lease_listener import LeaseListener
@@ -110,10 +111,12 @@ def main(order: Mapping[str, Any]) -> int:
 
     Parameters
     ----------
-    order : the supervisor's process id, hosts, task and core.
+    order : the supervisor's process id, hosts, task, core, and the instruction set of its kernels, "" for all.
     """
     if not tie_to_parent(order["supervisor"], signal.SIGKILL):
         return 0
+    if order["instruction_set"]:
+        os.environ[VARIABLE] = setting(order["instruction_set"])
     os.sched_setaffinity(0, {order["core"]})
     line = os.dup(1)
     os.dup2(2, 1)

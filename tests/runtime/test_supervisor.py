@@ -16,7 +16,7 @@ def order():
     return {
         "owner": os.getppid(),
         "limit": "process",
-        "workers": [{"order": {"hosts": hosts, "task": 0, "core": min(os.sched_getaffinity(0))}, "share": 0.5}],
+        "workers": [{"order": {"hosts": hosts, "task": 0, "core": min(os.sched_getaffinity(0)), "instruction_set": ""}, "share": 0.5}],
     }
 
 

@@ -15,6 +15,14 @@ from tools.results.records import ResultSet, Row
 
 MARKS = "os^Dv<>Phd*"
 WITHIN = 0.2  # part by which predicted memory may be off
+NEAR = 0.15  # part by which steps of others may be off
+ELSEWHERE = (
+    ("Sailor: OPT-350M, RTX 2080, RTX 3090, Titan RTX", "others_sailor", "last_s", "measured_s", {"cluster": "mixed"}),
+    ("Sailor: OPT-350M, GH200", "others_sailor", "last_s", "measured_s", {"cluster": "GH200"}),
+    ("AMP: GPT-2, V100 and T4", "others_amp", "predicted_s", "measured_s", {}),
+    ("VirtualFlow: ResNet-50, V100 and P100", "others_virtualflow", "predicted_step_s", "step_s", {}),
+)
+"""Text, results, columns of predicted and measured seconds, and the texts of the rows that count."""
 
 
 def draw_efficiency(figure: Figure, folder: pathlib.Path) -> None:
@@ -49,7 +57,7 @@ def draw_predictions(figure: Figure, folder: pathlib.Path) -> None:
     folder : of the result tables.
     """
     axes = figure.add_subplot()
-    for mark, each in zip(MARKS, PREDICTIONS):
+    for mark, each in zip(MARKS, (each for each in PREDICTIONS if each.predicted)):
         pairs = [_pair(row, each.predicted, each.measured) for row in _rows(folder, each.name)]
         known = [pair for pair in pairs if all(pair)]
         label = each.text.replace("`", "")
@@ -73,6 +81,27 @@ def draw_memory(figure: Figure, folder: pathlib.Path) -> None:
     low, high = _equal(axes, "measured peak, MB", "predicted peak, MB")
     ends = np.array([low, high])
     axes.fill_between(ends, (1 - WITHIN) * ends, (1 + WITHIN) * ends, color=PALE, zorder=1)
+
+
+def draw_elsewhere(figure: Figure, folder: pathlib.Path) -> None:
+    """Draw predicted beside measured steps of others' GPUs, one point a run, with a band of 15 %.
+
+    Parameters
+    ----------
+    figure : to draw into.
+    folder : of the result tables; a source without one is left out.
+    """
+    axes = figure.add_subplot()
+    for mark, (label, name, predicted, measured, only) in zip(MARKS, ELSEWHERE):
+        if not (folder / f"{name}.json").exists():
+            continue
+        rows = [row for row in _rows(folder, name) if all(row.texts.get(key) == text for key, text in only.items())]
+        known = [pair for pair in (_pair(row, predicted, measured) for row in rows) if all(pair)]
+        axes.scatter([took for _, took in known], [said for said, _ in known], marker=mark, s=20, alpha=0.8, zorder=3, label=label)
+    low, high = _equal(axes, "measured step, s", "predicted step, s")
+    ends = np.array([low, high])
+    axes.fill_between(ends, (1 - NEAR) * ends, (1 + NEAR) * ends, color=PALE, zorder=1)
+    axes.legend(loc="upper left", frameon=False, fontsize=7)
 
 
 def _equal(axes: Axes, measured: str, predicted: str) -> tuple[float, float]:

@@ -148,7 +148,7 @@ class OptimizerChoice:
 
 def cluster_option(command: Command) -> Command:
     """Add --cluster."""
-    forms = "local[:gpu:0,gpu:1] | emulate:1.0,0.5[:compute] | slurm | tf_config | hosts:HOST:PORT,..."
+    forms = "local[:gpu:0,gpu:1] | emulate:1.0,0.5[:compute] | emulate:1.0@avx512,1.0@avx2 | slurm | tf_config | hosts:HOST:PORT,..."
     text = "Time without an answer after which a worker counts as lost; a long step is none.  [default: 30]"
     timeout = click.option(
         "--worker-timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS", help=text, expose_value=False, callback=_keep_timeout

@@ -10,12 +10,17 @@ from hetero_mtf.errors import ClusterError
 _SLACK = 1e-9
 
 
-def read_shares(text: str) -> tuple[list[float], str]:
-    """Return the shares that a command line names, and what they limit.
+def read_shares(text: str) -> tuple[list[float], list[str], str]:
+    """Return the shares that a command line names, the instruction set of each device, and what the shares limit.
 
     Parameters
     ----------
-    text : "emulate:1.0,0.5", or "emulate:1.0,0.5:compute" to limit only the threads that compute.
+    text : "emulate:1.0,0.5", "emulate:1.0@avx512,1.0@avx2" for unlike devices, or "emulate:1.0,0.5:compute" to limit only the threads
+        that compute.
+
+    Returns
+    -------
+    (devices,) shares; (devices,) names of instruction sets, "" for all, none where none is named; one of `LIMITS`.
 
     Raises
     ------
@@ -25,17 +30,23 @@ def read_shares(text: str) -> tuple[list[float], str]:
     Examples
     --------
     >>> read_shares("emulate:1.0,0.5:compute")
-    ([1.0, 0.5], 'compute')
+    ([1.0, 0.5], [], 'compute')
+    >>> read_shares("emulate:1.0@avx512,0.5")
+    ([1.0, 0.5], ['avx512', ''], 'process')
     """
     _, _, rest = text.strip().partition(":")
     listed, colon, limit = rest.partition(":")
     if colon and limit.strip() not in LIMITS:
         raise ClusterError(f"{text!r} ends with {limit.strip()!r}, which is no limit", "write emulate:1.0,0.5 or emulate:1.0,0.5:compute")
+    parts = [part.partition("@") for part in listed.split(",") if part.strip()]
     try:
-        shares = [float(part) for part in listed.split(",") if part.strip()]
+        shares = [float(share) for share, _, _ in parts]
     except ValueError as fault:
         raise ClusterError(f"{text!r} has a share that is no number", "write emulate:1.0,0.5") from fault
-    return shares, limit.strip() or LIMITS[0]
+    if any(sign and not name.strip() for _, sign, name in parts):
+        raise ClusterError(f"{text!r} has an @ without an instruction set", "write emulate:1.0@avx512,1.0@avx2")
+    names = [name.strip().lower() for _, _, name in parts]
+    return shares, names if any(names) else [], limit.strip() or LIMITS[0]
 
 
 def check_shares(shares: Sequence[float], cores: int) -> None:

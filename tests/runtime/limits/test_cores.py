@@ -43,7 +43,14 @@ def test_shares_that_would_cut_a_device_in_two_are_refused():
 
 @pytest.mark.parametrize("text", ["emulate:1.0, 0.5", " emulate:1.0,0.5:process ", "emulate:1.0,0.5,"])
 def test_shares_are_read_with_blanks_and_limit_processes_unless_it_is_said(text):
-    assert read_shares(text) == ([1.0, 0.5], "process")
+    assert read_shares(text) == ([1.0, 0.5], [], "process")
+
+
+def test_a_device_may_have_an_instruction_set():
+    assert read_shares("emulate:1.0@avx512, 0.5@AVX2 :compute") == ([1.0, 0.5], ["avx512", "avx2"], "compute")
+    assert read_shares("emulate:1.0,1.0@avx2") == ([1.0, 1.0], ["", "avx2"], "process")
+    with pytest.raises(ClusterError, match="has an @ without an instruction set; write emulate:1.0@avx512,1.0@avx2"):
+        read_shares("emulate:1.0@,0.5")
 
 
 @pytest.mark.parametrize("limit", ["fast", "", "compute:x", "Compute"])

@@ -11,10 +11,16 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from hetero_mtf.devices import ClusterRecord, Device, Link, MemoryPool
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers.catalogue import make_layer
 from hetero_mtf.layers.fallback.keras_call_kind import OPTION
+from hetero_mtf.planning.layout.records import Stage
+from hetero_mtf.planning.layout.stage_from_layouts import full_stage, split_by_samples, unsplit_stage
+from hetero_mtf.planning.memory.stage_memory import stage_bytes
+from hetero_mtf.planning.pipeline.group_stages import with_samples
 from hetero_mtf.planning.profile.curve import PASSES, Curve, interpolated
 from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
@@ -33,6 +39,7 @@ class MeasuredLayer:
     weights : elements of its weights, all of which train.
     output : elements of its output for one sample.
     kept : elements for one sample that its backward pass keeps besides its input.
+    dtype : of what it gives and keeps.
     """
 
     name: str
@@ -40,6 +47,7 @@ class MeasuredLayer:
     weights: int
     output: int
     kept: int = 0
+    dtype: str = "float32"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +68,7 @@ class MeasuredDevice:
 
 
 def chain_graph(layers: Sequence[MeasuredLayer], input_elements: int) -> LayerGraph:
-    """Return the network of a chain in float32.
+    """Return the network of a chain, with weights in float32.
 
     Parameters
     ----------
@@ -70,7 +78,7 @@ def chain_graph(layers: Sequence[MeasuredLayer], input_elements: int) -> LayerGr
     records = [make_layer("input", "InputLayer", {"shape": [input_elements]}, (), [])]
     for at, layer in enumerate(layers):
         option = {
-            **{"digest": layer.kind, "split": "samples", "shape": [layer.output], "dtype": "float32", "batch": True, "written": []},
+            **{"digest": layer.kind, "split": "samples", "shape": [layer.output], "dtype": layer.dtype, "batch": True, "written": []},
             **{"variables": [["weights", [layer.weights], True]] if layer.weights else [], "losses": False, "flops": 0.0},
             "kept": layer.kept,
         }
@@ -118,6 +126,34 @@ def chain_profile(
     cluster = ClusterRecord(records, pools, measured)
     graph = chain_graph(layers, input_elements)
     return Profile(cluster, graph, batch_size, tuple(curves), measured, pools, OptimizerSpec(optimizer), "2000-01-01T00:00:00+00:00", {})
+
+
+def even_stage(profile: Profile, layers: Sequence[int], devices: Sequence[int]) -> Stage:
+    """Return the stage whose devices take equal parts of every batch.
+
+    Parameters
+    ----------
+    profile : of the network and cluster.
+    layers : indices of its layers.
+    devices : indices of its devices.
+    """
+    if len(devices) == 1:
+        return unsplit_stage(profile.graph, layers, devices[0])
+    samples = [profile.batch_size // len(devices)] * len(devices)
+    return full_stage(split_by_samples(profile.graph, layers, samples), devices)
+
+
+def tensor_peaks(microbatch: Profile, stages: Sequence[Stage], in_flight: Sequence[int]) -> list[float]:
+    """Return the (stages,) most bytes of tensors on a device of each stage.
+
+    Parameters
+    ----------
+    microbatch : profile at the samples of a microbatch.
+    stages : of a pipeline.
+    in_flight : (stages,) most microbatches in flight.
+    """
+    held = [stage_bytes(microbatch, with_samples(stage, microbatch.batch_size)) for stage in stages]
+    return [float(max(np.array(stage.peak(count)) - stage.beside)) for stage, count in zip(held, in_flight)]
 
 
 def _curves(layer: int, device: int, seconds: Mapping[int, Passes], batch_size: int) -> list[Curve]:

@@ -20,18 +20,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-import numpy as np
 
 from hetero_mtf.errors import DataError, HeteroError, PlanError
-from hetero_mtf.planning.layout.records import Stage
-from hetero_mtf.planning.layout.stage_from_layouts import full_stage, split_by_samples, unsplit_stage
-from hetero_mtf.planning.memory.stage_memory import stage_bytes
-from hetero_mtf.planning.pipeline.group_stages import with_samples
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.pipeline.search import PipelineOptions, best_pipeline
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.schedule.execution import Execution
-from tools.bench.others.measured_chain import MeasuredDevice, MeasuredLayer, chain_profile
+from tools.bench.others.measured_chain import MeasuredDevice, MeasuredLayer, chain_profile, even_stage, tensor_peaks
 from tools.bench.others.sailor_files import (
     LINKS,
     PLANNER,
@@ -189,21 +184,13 @@ def predicted(known: Published, plan: MeasuredPlan) -> dict[str, float]:
     for layers, groups in zip(plan.layers, plan.groups):
         members = range(begin, begin + len(groups))
         begin += len(groups)
-        stages.append(_stage(costs.profile, ([0] if not stages else []) + [layer + 1 for layer in layers], members))
+        stages.append(even_stage(costs.profile, ([0] if not stages else []) + [layer + 1 for layer in layers], members))
     pipeline = Pipeline(tuple(stages), Execution("1f1b", plan.microbatches))
     first, line = predict_pipeline(costs, pipeline)
     last, _ = predict_pipeline(costs, pipeline, rendezvous=True)
     each = costs.at(plan.microbatch * plan.replicas).profile
-    held = [stage_bytes(each, with_samples(stage, each.batch_size)) for stage in stages]
-    peaks = [max(np.array(stage.peak(count)) - stage.beside) / plan.groups[0][0][1] for stage, count in zip(held, line.in_flight)]
+    peaks = [peak / plan.groups[0][0][1] for peak in tensor_peaks(each, stages, line.in_flight)]
     return {"first_s": first.step_s, "last_s": last.step_s, "memory_bytes": max(peaks), "last_stage_bytes": peaks[-1]}
-
-
-def _stage(profile: Profile, layers: Sequence[int], devices: Sequence[int]) -> Stage:
-    if len(devices) == 1:
-        return unsplit_stage(profile.graph, layers, devices[0])
-    samples = [profile.batch_size // len(devices)] * len(devices)
-    return full_stage(split_by_samples(profile.graph, layers, samples), devices)
 
 
 def beside_bytes(known: Published, folder: pathlib.Path) -> float:

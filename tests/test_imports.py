@@ -20,7 +20,7 @@ SHARED_NAMES = {
     **dict.fromkeys(("activation", "attention", "conv", "depthwise", "heads", "kernel"), OF_LAYERS),
     **dict.fromkeys(("merge", "norm", "pool", "sample_norm", "scaling"), OF_LAYERS),
     **dict.fromkeys(("engine", "passes", "prediction", "search"), OF_STALE),
-    **dict.fromkeys(("calibrate", "devices", "evaluate", "explain", "plan", "predict", "train", "worker"), "a command and what it calls"),
+    **dict.fromkeys(("calibrate", "devices", "doctor", "evaluate", "explain", "plan", "predict", "train", "worker"), "a command and what it calls"),
     "contribution": "the contribution of a device, to a plan of one stage and of several",
     "corrections": "a record and how it is reported",
     "records": "the records that a package is about",

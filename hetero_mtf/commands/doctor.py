@@ -1,4 +1,4 @@
-"""`hetero-mtf doctor`: whether this installation works on this machine, and whether a second device is worth using."""
+"""`hetero-mtf doctor`: whether this installation works on this machine, and whether a second device makes it faster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hetero_mtf.commands.process.start_line import print_start_line
 @click.option("--json", "json_file", metavar="FILE", help="A file to write for others, without names of hosts, users or folders.")
 @click.option("--html", metavar="FILE", help="A page to write: the same findings in one file.")
 def command(cluster: str, full: bool, json_file: str | None, html: str | None) -> None:
-    """Look whether everything works on this machine, in about two minutes, and whether a second device is worth using.
+    """Look whether everything works on this machine, in about two minutes, and whether a second device makes training faster.
 
     Versions and GPUs, devices and links, a split network against one device, steps beside Keras's fit, a plan with its predicted and
     measured step, memory. Where there is one device only, two emulated ones stand in for a second. The exit code is 1 where anything

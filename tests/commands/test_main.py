@@ -56,7 +56,7 @@ def test_a_misspelt_command_is_answered_with_the_one_that_may_be_meant(cli, word
 
 def test_a_command_like_no_other_is_answered_with_all_of_them(cli):
     said = cli("xyz")
-    assert said.code == 2 and "use one of devices, calibrate, plan" in said.err
+    assert said.code == 2 and "use one of doctor, devices, calibrate, plan" in said.err
 
 
 def test_an_error_is_one_sentence_and_its_traceback_is_shown_on_request_only(cli, tmp_path):

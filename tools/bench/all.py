@@ -25,7 +25,8 @@ from hetero_mtf.report.table import Table
 from tools.results.publication import RESULTS, ROOT
 
 COHORT = pathlib.Path("runs/mri/cohort/participants.tsv")
-LAYER_GRAPHS, PROFILES = pathlib.Path("runs/others/dnn-partitioning"), pathlib.Path("runs/others/pipedream")
+OTHERS = pathlib.Path("runs/others")
+LAYER_GRAPHS, PROFILES = OTHERS / "dnn-partitioning", OTHERS / "pipedream"
 LAST_LINES = 15
 
 
@@ -107,6 +108,11 @@ RUNS = (
         needs=COHORT,
         maker=f"tools.make_cohort {COHORT.parent} --subjects 200 --size 48",
     ),
+    BenchRun("others_sailor", "tools.bench.others.sailor", 1, ("others_sailor", "others_sailor_plans"), needs=OTHERS / "sailor"),
+    BenchRun("others_virtualflow", "tools.bench.others.virtualflow", 1, ("others_virtualflow",), needs=OTHERS / "tf-logs"),
+    BenchRun("others_amp", "tools.bench.others.amp", 1, ("others_amp",), needs=OTHERS / "AMP"),
+    BenchRun("others_neusight", "tools.bench.others.neusight", 2, ("others_neusight",), needs=OTHERS / "NeuSight"),
+    BenchRun("unlike", "tools.bench.emulation.unlike", 25, ("unlike",)),
     BenchRun("written", "tools.bench.today.speed", 7, ("written",)),
     BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),
     BenchRun("genetic", "tools.bench.genetic", 8, ("genetic", "genetic_operations", "genetic_large")),

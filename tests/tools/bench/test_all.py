@@ -19,7 +19,7 @@ def test_every_bench_and_every_table_of_the_pages_of_results_is_among_the_runs()
     modules = {shlex.split(run.command)[0] for run in RUNS}
     benches = {f"tools.bench.{path.stem}" for path in (ROOT / "tools" / "bench").glob("*.py")} - {"tools.bench.all"}
     assert benches - modules == set() and all(map(importlib.util.find_spec, modules))
-    pages = [ROOT / "docs" / "papers.md", *(ROOT / "docs" / "results").glob("*.md")]
+    pages = [ROOT / "docs" / "papers.md", ROOT / "docs" / "evidence.md", *(ROOT / "docs" / "results").glob("*.md")]
     shown = {name for page in pages for name in names_in(page.read_text())}
     assert {name for run in RUNS for name in run.results} == shown
 

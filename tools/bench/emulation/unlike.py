@@ -4,7 +4,7 @@ A share of a core slows every layer alike. Here each emulated device has a core 
 instruction set than the other's. Five networks; each device alone, equal filters, filters and samples by one relative speed (that of the
 whole network, measured), and what auto plans are open side by side and take turns. efficiency = ideal / measured.
 
-    python -m tools.bench.unlike [--model vgg11] [--sets avx512,avx2]
+    python -m tools.bench.emulation.unlike [--model vgg11] [--sets avx512,avx2]
 """
 
 from __future__ import annotations

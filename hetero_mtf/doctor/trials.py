@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import pathlib
 import statistics
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hetero_mtf.calibration.calibrate import calibrate
+from hetero_mtf.calibration.calibration_budget import CalibrationWarning
 from hetero_mtf.devices.host import available_cores
 from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Chapter, Finding
 from hetero_mtf.doctor.keras_steps import keras_step_s
@@ -167,8 +169,10 @@ def _keras_finding(device: str, seconds: dict[str, float]) -> Finding:
 
 
 def measured_profile(cluster: Any, model: Any, batch: int, budget_s: float | None) -> Profile:
-    """Return the profile of a network on a cluster; see `calibrate`."""
-    return calibrate(cluster, model, batch, budget_s=budget_s, verbose=0)
+    """Return the profile of a network on a cluster; see `calibrate`. A budget that is short is meant so, and spreads are told of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return calibrate(cluster, model, batch, budget_s=budget_s, verbose=0)
 
 
 def speeds_chapter(profile: Profile) -> Chapter:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from hetero_mtf.report.section import Section
-from hetero_mtf.report.table import NOTHING, Table
+from hetero_mtf.report.table import Table
 
 GOOD, DOUBT, FAULT, LEFT_OUT = "ok", "warning", "fault", "left out"
 VERSION = 1
@@ -97,12 +97,3 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 def _rows(table: Table | None) -> list[dict[str, str]]:
     return [] if table is None else [dict(zip(table.headings, row)) for row in table.rows]
-
-
-def listed(entries: Sequence[str]) -> str:
-    """Return texts with commas between them, a dash where there is none.
-
-    >>> listed(["a", "b"]), listed([])
-    ('a, b', '-')
-    """
-    return ", ".join(entries) or NOTHING

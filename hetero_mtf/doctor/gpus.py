@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Finding, listed
+from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Finding
 
 QUERY = ("nvidia-smi", "--query-gpu=index,name,compute_cap,memory.total,driver_version", "--format=csv,noheader,nounits")
 NEW_MAJOR = 12  # of the RTX 50xx
@@ -99,7 +99,7 @@ def gpu_findings(shown: Sequence[DriverGpu] | None, build: Mapping[str, Any], se
 
 
 def _seen(shown: Sequence[DriverGpu], build: Mapping[str, Any], seen: int, hidden: str | None) -> Finding:
-    names = listed([gpu.name for gpu in shown])
+    names = ", ".join(gpu.name for gpu in shown)
     memory_mib = [gpu.memory_mib for gpu in shown]
     figures = {"shown": [gpu.name for gpu in shown], "seen": seen, "driver": shown[0].driver, "memory_mib": memory_mib}
     text = f"the driver {shown[0].driver} shows {names}, TensorFlow uses {seen}"
@@ -118,7 +118,7 @@ def _kernels(gpu: DriverGpu, built: Sequence[str]) -> Finding:
     what, figures = f"kernels for gpu:{gpu.index}", {"capability": gpu.capability, "built": list(built)}
     if gpu.capability is None or not built:
         return Finding(what, LEFT_OUT, f"the capability of {gpu.name}, or what TensorFlow was built for, is not known", figures=figures)
-    text = f"{gpu.name} has compute capability {gpu.capability[0]}.{gpu.capability[1]}, TensorFlow was built for {listed(built)}"
+    text = f"{gpu.name} has compute capability {gpu.capability[0]}.{gpu.capability[1]}, TensorFlow was built for {', '.join(built)}"
     kind = kernels_for(gpu.capability, built)
     if kind == "binary":
         return Finding(what, GOOD, text, figures=figures)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pathlib
 import statistics
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,7 +22,8 @@ from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.profile.profile_facts import profile_facts
 from hetero_mtf.report.table import Table
-from hetero_mtf.training.timing import interleaved
+from hetero_mtf.runtime.process_memory import peak_bytes
+from hetero_mtf.training.timing import time_plans
 from hetero_mtf.training.trainer import Trainer
 from hetero_mtf.units import bytes_text, seconds_text
 
@@ -106,16 +106,9 @@ def speed_chapter(
     plans["planned"] = automatic
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     x, y = samples(model, batch)
-    trainers, seconds = {}, {}
-    try:
-        for name, each in plans.items():
-            trainers[name] = Trainer(model, each, cluster, optimizer=keras.optimizers.SGD(0.001, momentum=0.9), loss=loss)
-        runs = {name: _step(trainer, x, y) for name, trainer in trainers.items()}
-        times = interleaved(runs, {name: trainer.wait for name, trainer in trainers.items()}, rounds=rounds, steps=2)
-        seconds = {name: statistics.median(each) for name, each in times.items()}
-    finally:
-        for trainer in trainers.values():
-            trainer.close()
+    optimizer = keras.optimizers.SGD(0.001, momentum=0.9)
+    times = time_plans(model, plans, cluster, x, y, optimizer=optimizer, loss=loss, rounds=rounds, steps=2)
+    seconds = {name: statistics.median(each) for name, each in times.items()}
     facts = {device.device: device.step_s for device in profile_facts(profile).devices}
     predicted = {f"{name} alone": facts.get(name) for name in names}
     predicted["planned"] = automatic.predicted.step_s if automatic.predicted is not None else None
@@ -130,10 +123,6 @@ def speed_chapter(
         findings.append(_keras_finding(names[0], seconds))
     table = Table(("one training step", "predicted", "measured", "error"), tuple(rows))
     return Chapter("Speed", tuple(findings), table), seconds
-
-
-def _step(trainer: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], object]:
-    return lambda: trainer.train_on_batch(x, y)
 
 
 def _timed_row(name: str, predicted_s: float | None, measured_s: float) -> tuple[str, ...]:
@@ -240,18 +229,13 @@ def _peaks(cluster: Any) -> dict[str, int] | None:
     """Return device -> most bytes held so far; None where that cannot be read."""
     processes = cluster.process_ids()
     if processes:
-        return {device.name: _peak_bytes(process) for device, process in zip(cluster.devices, processes)}
+        return {device.name: peak_bytes(process) for device, process in zip(cluster.devices, processes)}
     gpus = [device for device in cluster.devices if device.kind == "GPU" and device.tf_device.startswith("/device:GPU")]
     if not gpus:
         return None
     import tensorflow as tf
 
     return {gpu.name: int(tf.config.experimental.get_memory_info(gpu.tf_device.removeprefix("/device:"))["peak"]) for gpu in gpus}
-
-
-def _peak_bytes(process: int) -> int:
-    status = pathlib.Path(f"/proc/{process}/status").read_text()
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def verdict(cluster: Any, seconds: dict[str, float], automatic: Plan) -> tuple[str, ...]:
@@ -276,4 +260,3 @@ def fastest_pair(profile: Profile) -> tuple[int, int] | None:
     speeds = [device.samples_per_s or 0.0 for device in profile_facts(profile).devices]
     order = sorted(range(len(speeds)), key=lambda at: -speeds[at])
     return (order[0], order[1]) if len(order) > 1 else None
-

@@ -1,9 +1,10 @@
-"""The memory of this process: returning what it does not use to the system."""
+"""The memory of processes: returning to the system what this one does not use, and the peak of another."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import pathlib
 
 
 def return_memory() -> None:
@@ -16,3 +17,14 @@ def return_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def peak_bytes(process: int) -> int:
+    """Return the high-water mark of a process's resident memory.
+
+    Parameters
+    ----------
+    process : its id, on Linux.
+    """
+    status = pathlib.Path(f"/proc/{process}/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import click
 import numpy as np
 
+from hetero_mtf.runtime.process_memory import peak_bytes
 from tools.bench.comparison.options import shares_option
 from tools.bench.comparison.plan_memory import half_pipeline, predicted_bytes
 from tools.results.output import Cases, Output, output_options
@@ -85,12 +85,6 @@ def _dense() -> Any:
     for _ in range(4):
         x = keras.layers.Dense(4096, activation="relu")(x)
     return keras.Model(inputs, keras.layers.Dense(10)(x))
-
-
-def peak_bytes(process: int) -> int:
-    """Return the high-water mark of a process's resident memory."""
-    status = pathlib.Path(f"/proc/{process}/status").read_text()
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,9 @@ from typing import Any
 import click
 import numpy as np
 
+from hetero_mtf.runtime.process_memory import peak_bytes
 from tools.bench.comparison.plan_memory import half_pipeline, predicted_bytes
-from tools.bench.memory import CLAIMED_FROM, MB, OFF, MemoryCase, connect, networks, peak_bytes
+from tools.bench.memory import CLAIMED_FROM, MB, OFF, MemoryCase, connect, networks
 from tools.results.output import Cases, Output, output_options
 from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row

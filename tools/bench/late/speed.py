@@ -21,11 +21,12 @@ from typing import Any
 
 import click
 
+from hetero_mtf.runtime.process_memory import peak_bytes
 from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.options import pace_options
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure, parts_text
 from tools.bench.late.border import border_idle_s
-from tools.bench.memory import MB, connect, peak_bytes
+from tools.bench.memory import MB, connect
 from tools.bench.prediction import PredictionCase
 from tools.results.output import Cases, Output, output_options
 from tools.results.publication import TableForm, shown, table_row

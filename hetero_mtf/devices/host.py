@@ -23,6 +23,11 @@ def available_cores() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
+def cpu_info() -> str:
+    """Return the text of /proc/cpuinfo, "" where there is none."""
+    return _read("/proc/cpuinfo")
+
+
 def cpu_model(cpuinfo: str) -> str:
     """Return the CPU's model in the text of /proc/cpuinfo, or "" where it names none."""
     match = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
@@ -57,7 +62,7 @@ def host_cpu(tf_device: str = "/device:CPU:0", name: str = "cpu:0", share: float
     tf_device, name, share : as in `Device`.
     """
     pool = MemoryPool("host", free_memory_bytes())
-    model, cores = cpu_model(_read("/proc/cpuinfo")), len(available_cores())
+    model, cores = cpu_model(cpu_info()), len(available_cores())
     return Device(name, "CPU", socket.gethostname(), tf_device, pool.free_bytes, pool.name, share, model, cores), pool
 
 

@@ -8,9 +8,9 @@ Reference: oneDNN Developer Guide, "CPU Dispatcher Control".
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping, Sequence
 
+from hetero_mtf.devices.host import cpu_info
 from hetero_mtf.errors import ClusterError
 
 VARIABLE = "ONEDNN_MAX_CPU_ISA"  # read once by a process, with its first operation
@@ -33,14 +33,14 @@ def setting(name: str) -> str:
     return _LEVELS[name][0]
 
 
-def check_instruction_sets(names: Sequence[str], devices: int, cpu_info: str | None = None) -> tuple[str, ...]:
+def check_instruction_sets(names: Sequence[str], devices: int, text: str | None = None) -> tuple[str, ...]:
     """Return the instruction set of each device, `ALL` where none is named.
 
     Parameters
     ----------
     names : (devices,) names; empty for all that the CPU has.
     devices : how many there are.
-    cpu_info : text of /proc/cpuinfo; None to read it.
+    text : of /proc/cpuinfo; None to read it.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def check_instruction_sets(names: Sequence[str], devices: int, cpu_info: str | N
         return (ALL,) * devices
     if len(names) != devices:
         raise ClusterError(f"there are {len(names)} instruction sets for {devices} devices", "name one for each, or none")
-    flags = cpu_flags(_cpu_info() if cpu_info is None else cpu_info)
+    flags = cpu_flags(cpu_info() if text is None else text)
     for name in names:
         if name and name not in _LEVELS:
             raise ClusterError(f"{name!r} is no instruction set", f"use one of {', '.join(NAMES)}")
@@ -61,21 +61,14 @@ def check_instruction_sets(names: Sequence[str], devices: int, cpu_info: str | N
     return tuple(names)
 
 
-def cpu_flags(cpu_info: str) -> frozenset[str]:
+def cpu_flags(text: str) -> frozenset[str]:
     """Return the flags of the first processor in the text of /proc/cpuinfo.
 
     >>> sorted(cpu_flags("processor : 0\\nflags\\t\\t: fpu avx2\\n"))
     ['avx2', 'fpu']
     """
-    for line in cpu_info.splitlines():
+    for line in text.splitlines():
         key, _, values = line.partition(":")
         if key.strip() == "flags":
             return frozenset(values.split())
     return frozenset()
-
-
-def _cpu_info() -> str:
-    try:
-        return pathlib.Path("/proc/cpuinfo").read_text(errors="replace")
-    except OSError:
-        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable
@@ -12,9 +13,8 @@ from hetero_mtf.doctor.findings import FAULT, LEFT_OUT, Chapter, Examination, Fi
 from hetero_mtf.doctor.machine import gpus_chapter, machine_chapter, versions_chapter
 from hetero_mtf.doctor.network import SMALL_BATCH, larger_network, small_network
 from hetero_mtf.errors import HeteroError
-from hetero_mtf.planning.choose import plan
 
-BUDGET_S, ROUNDS = 15.0, 3
+BUDGET_S, ROUNDS = 15.0, 5
 FULL_BUDGET_S, FULL_ROUNDS, FULL_BATCH = 60.0, 7, 32
 
 
@@ -37,10 +37,11 @@ def examine(open_cluster: Callable[[], Any], full: bool = False, tell: Callable[
             said = _tried(cluster, open_cluster, full, tell, chapters)
     except HeteroError as fault:
         chapters.append(Chapter("Devices", (Finding("devices", FAULT, fault.reason, fault.remedy),)))
-    faults = sum(finding.state == FAULT for chapter in chapters for finding in chapter.findings)
-    if faults:
-        said = (f"{faults} {'fault' if faults == 1 else 'faults'} below: this installation does not work here as it should", *said)
-    return Examination(tuple(chapters), said or ("nothing could be tried here",), time.monotonic() - begun)
+    found = Examination(tuple(chapters), said or ("nothing could be tried here",), time.monotonic() - begun)
+    if not found.faults:
+        return found
+    counted = f"{found.faults} {'fault' if found.faults == 1 else 'faults'} below: this installation does not work here as it should"
+    return dataclasses.replace(found, verdict=(counted, *said))
 
 
 def _tried(
@@ -58,25 +59,23 @@ def _tried(
         tell("numbers of a split network")
         pairs = list(itertools.combinations(range(count), 2)) if full else [fastest]
         chapters.append(trials.exactness_chapter(cluster, pairs))
-    automatic = plan(profile)
-    tell("steps on each device, under the plan, and by Keras")
-    speed, seconds = trials.speed_chapter(profile, cluster, model, automatic, FULL_ROUNDS if full else ROUNDS)
+    tried = trials.tried_plans(profile)
+    tell("steps on each device, under plans, and by Keras")
+    speed, seconds = trials.speed_chapter(profile, cluster, model, tried, FULL_ROUNDS if full else ROUNDS)
     chapters.append(speed)
-    said = trials.verdict(cluster, seconds, automatic)
+    said = trials.verdict(cluster, seconds, tried)
     if full:
         tell("a larger network")
         said += _larger(cluster, chapters)
     tell("memory")
-    chapters.append(trials.memory_chapter(open_cluster, model, automatic))
+    chapters.append(trials.memory_chapter(open_cluster, model, tried[trials.PLANNED]))
     return said
 
 
 def _larger(cluster: Any, chapters: list[Chapter]) -> tuple[str, ...]:
     model = larger_network()
     profile = trials.measured_profile(cluster, model, FULL_BATCH, FULL_BUDGET_S)
-    automatic = plan(profile)
-    names = {f"{device.name} alone" for device in cluster.devices}
-    chapter, seconds = trials.speed_chapter(profile, cluster, model, automatic, FULL_ROUNDS, beside_keras=False)
+    tried = trials.tried_plans(profile)
+    chapter, seconds = trials.speed_chapter(profile, cluster, model, tried, FULL_ROUNDS, beside_keras=False)
     chapters.append(Chapter("Speed, a larger network", chapter.findings, chapter.table))
-    gain = min(seconds[name] for name in names) / seconds["planned"]
-    return (f"a larger network: the plan ({automatic.strategy}) is {gain:.2f} times as fast as the fastest device alone",)
+    return tuple(f"a larger network: {sentence}" for sentence in trials.verdict(cluster, seconds, tried)[:-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import subprocess
@@ -13,6 +12,7 @@ from hetero_mtf.devices.host import available_cores, free_memory_bytes
 from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Chapter, Finding
 from hetero_mtf.doctor.gpus import QUERY, DriverGpu, driver_gpus, gpu_findings
 from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.installed import installed_versions
 from hetero_mtf.report.table import Table
 from hetero_mtf.units import bytes_text
 
@@ -27,7 +27,7 @@ def versions_chapter() -> Chapter:
 
     from hetero_mtf.mesh.framework_versions import NEWEST_TESTED, check_versions
 
-    versions = {name: found for name in _PROGRAMS if (found := _version(name)) is not None}
+    versions = installed_versions(_PROGRAMS)
     build = dict(tf.sysconfig.get_build_info())
     figures = {"python": platform.python_version(), "system": platform.system(), "machine": platform.machine(), **versions}
     cuda = {key: str(build[key]) for key in ("cuda_version", "cudnn_version") if build.get(key)}
@@ -105,11 +105,4 @@ def _devices(record: ClusterRecord) -> Finding:
         remedy = "name more by --cluster: emulate:1.0,0.5 to try it, hosts:HOST:PORT,... for other hosts"
         return Finding("devices", DOUBT, text, remedy, figures)
     return Finding("devices", GOOD, f"{count} of kind {' and '.join(kinds)}", figures=figures)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 

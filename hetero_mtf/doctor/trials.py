@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from hetero_mtf.devices.host import available_cores
 from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Chapter, Finding
 from hetero_mtf.doctor.keras_steps import keras_step_s
 from hetero_mtf.doctor.network import exact_network, samples
-from hetero_mtf.errors import HeteroError
+from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
+from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.report.profile.profile_facts import profile_facts
@@ -31,6 +32,7 @@ STEPS, BATCH = 3, 12
 LIMITS = {"float64": 1e-8, "float32": 1e-4}
 WORTH = 1.1  # times as fast as the fastest device alone
 KERAS_STEPS, KERAS_LIMIT_S = 12, 8.0
+PLANNED, BESIDE = "planned", ("filters", "batch")
 
 
 def exactness_chapter(cluster: Any, pairs: Sequence[tuple[int, int]]) -> Chapter:
@@ -87,15 +89,35 @@ def split_difference(cluster: Any, pair: tuple[int, int], dtype: str) -> float:
     return max(float(np.max(np.abs(ours - theirs)) / max(float(np.max(np.abs(theirs))), 1e-12)) for ours, theirs in pairs)
 
 
+def tried_plans(profile: Profile) -> dict[str, Plan]:
+    """Return the plans to measure: what the planner chose as `PLANNED`, then the best of each of `BESIDE` that is another one.
+
+    One prediction that is a little wrong, or one slow layout, would otherwise decide alone whether a device is worth using.
+
+    Parameters
+    ----------
+    profile : of the network on the cluster.
+    """
+    plans = {PLANNED: plan(profile)}
+    for strategy in BESIDE:
+        try:
+            other = plan(profile, strategy=strategy)
+        except PlanError:
+            continue
+        if all(known.built_from != other.built_from for known in plans.values()):
+            plans[strategy] = other
+    return plans
+
+
 def speed_chapter(
-    profile: Profile, cluster: Any, model: Any, automatic: Plan, rounds: int, beside_keras: bool = True
+    profile: Profile, cluster: Any, model: Any, tried: Mapping[str, Plan], rounds: int, beside_keras: bool = True
 ) -> tuple[Chapter, dict[str, float]]:
-    """Return how long steps take on each device alone, under the plan, and by Keras's `fit`; and seconds by name.
+    """Return how long steps take on each device alone, under each plan, and by Keras's `fit`; and seconds by name.
 
     Parameters
     ----------
     profile : of the model on the cluster.
-    automatic : what the planner chose.
+    tried : plans, see `tried_plans`.
     rounds : a figure is their median.
     beside_keras : whether Keras trains the network of `small_network` too, on the first device.
     """
@@ -103,7 +125,7 @@ def speed_chapter(
 
     batch, names, graph = profile.batch_size, [device.name for device in cluster.devices], layer_graph(model)
     plans = {f"{name} alone": Plan.single(graph, at, cluster, batch) for at, name in enumerate(names)}
-    plans["planned"] = automatic
+    plans |= tried
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     x, y = samples(model, batch)
     optimizer = keras.optimizers.SGD(0.001, momentum=0.9)
@@ -111,9 +133,10 @@ def speed_chapter(
     seconds = {name: statistics.median(each) for name, each in times.items()}
     facts = {device.device: device.step_s for device in profile_facts(profile).devices}
     predicted = {f"{name} alone": facts.get(name) for name in names}
-    predicted["planned"] = automatic.predicted.step_s if automatic.predicted is not None else None
-    rows = [_timed_row(name, predicted[name], seconds[name]) for name in plans]
-    findings = [_planned_finding(automatic, seconds["planned"])]
+    predicted |= {name: each.predicted.step_s if each.predicted is not None else None for name, each in tried.items()}
+    titles = {**{name: name for name in plans}, PLANNED: f"{PLANNED}: {tried[PLANNED].strategy}"}
+    rows = [_timed_row(titles[name], predicted[name], seconds[name]) for name in plans]
+    findings = [_planned_finding(tried[PLANNED], seconds[PLANNED])]
     if beside_keras and cluster.devices[0].share == 1.0:
         for jit in (False, True):
             took_s = _keras_s(cluster, batch, jit)
@@ -238,21 +261,32 @@ def _peaks(cluster: Any) -> dict[str, int] | None:
     return {gpu.name: int(tf.config.experimental.get_memory_info(gpu.tf_device.removeprefix("/device:"))["peak"]) for gpu in gpus}
 
 
-def verdict(cluster: Any, seconds: dict[str, float], automatic: Plan) -> tuple[str, ...]:
-    """Return whether the second device is worth using here, for this network."""
+def verdict(cluster: Any, seconds: Mapping[str, float], tried: Mapping[str, Plan]) -> tuple[str, ...]:
+    """Return whether the second device is worth using here, for this network.
+
+    Parameters
+    ----------
+    cluster : of the devices.
+    seconds : of a step, by name; see `speed_chapter`.
+    tried : plans that were measured, the planner's as `PLANNED`.
+    """
     alone_s = {device.name: seconds[f"{device.name} alone"] for device in cluster.devices}
     fastest = min(alone_s, key=lambda name: alone_s[name])
-    gain = alone_s[fastest] / seconds["planned"]
-    ideal_s = 1 / sum(1 / value for value in alone_s.values())
     if len(alone_s) < 2:
         return (f"there is one device, {fastest}; a second one is needed before anything can be gained",)
+    best = min(tried, key=lambda name: seconds[name])
+    gain = alone_s[fastest] / seconds[best]
+    text = f"{tried[best].strategy} is {gain:.2f} times as fast as {fastest} alone"
+    said = []
     if gain >= WORTH:
-        reached = f"{ideal_s / seconds['planned']:.2f} of the ideal"
-        return (
-            f"worth using: the plan ({automatic.strategy}) is {gain:.2f} times as fast as {fastest} alone, {reached}",
-            "larger networks gain more, small ones less; hetero-mtf plan says it for yours",
-        )
-    return (f"not worth using for this network: the plan ({automatic.strategy}) is {gain:.2f} times as fast as {fastest} alone",)
+        reached = 1 / sum(1 / value for value in alone_s.values()) / seconds[best]
+        said += [f"worth using: {text}, {reached:.2f} of the ideal"]
+    else:
+        said += [f"not worth using for this network: at best {text}"]
+    if seconds[PLANNED] > WORTH * min(seconds[best], alone_s[fastest]):
+        behind = seconds[PLANNED] / min(seconds[best], alone_s[fastest])
+        said += [f"the planner chose {tried[PLANNED].strategy}, which takes {behind:.2f} times as long: calibrate for longer, or refine"]
+    return (*said, "larger networks gain more, small ones less; hetero-mtf plan says it for yours")
 
 
 def fastest_pair(profile: Profile) -> tuple[int, int] | None:

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+import hetero_mtf as hm
 from hetero_mtf.devices.host import host_cpu
 from hetero_mtf.devices.instruction_sets import ALL, NAMES, VARIABLE, check_instruction_sets, cpu_flags, setting
+from hetero_mtf.doctor.trials import split_difference
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime import worker
 
@@ -73,11 +75,26 @@ tf.nn.conv2d(tf.ones((8, 16, 16, 16)), tf.ones((3, 3, 16, 32)), 1, "SAME").numpy
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name in ("avx2", "sse41")])
 def test_onednn_obeys_where_tensorflow_is_loaded_already(name: str) -> None:
-    try:
-        check_instruction_sets([name], 1)
-    except ClusterError:
+    if not _has(name):
         pytest.skip(f"this CPU has no {name}")
     code = _CODE.format(variable=VARIABLE, value=setting(name))
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     told = [line for line in ended.stdout.splitlines() if "isa:" in line]
     assert told and {"avx2": "AVX2", "sse41": "SSE4.1"}[name] in told[0] and "AVX-512" not in told[0]
+
+
+@pytest.mark.slow
+def test_devices_of_unlike_instruction_sets_train_to_the_numbers_of_one_device() -> None:
+    there = [name for name in ("sse41", "avx2", "avx512") if _has(name)]
+    if len(there) < 2:
+        pytest.skip("this CPU has one instruction set only")
+    with hm.Cluster.emulate([1.0, 1.0], instruction_sets=[there[-1], there[0]]) as cluster:
+        assert split_difference(cluster, (0, 1), "float64") < 1e-8
+        assert split_difference(cluster, (1, 0), "float32") < 1e-4
+
+
+def _has(name: str) -> bool:
+    try:
+        return bool(check_instruction_sets([name], 1))
+    except ClusterError:
+        return False

@@ -6,6 +6,7 @@ import getpass
 import json
 import pathlib
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hetero_mtf.doctor import trials
 from hetero_mtf.doctor.examine import examine
 from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Chapter, Examination, Finding
 from hetero_mtf.doctor.machine import gpus_chapter, machine_chapter, versions_chapter
+from hetero_mtf.doctor.network import exact_network
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.report.section import sections_text
 from hetero_mtf.report.table import Table
@@ -71,13 +73,29 @@ def test_other_numbers_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [finding.state for finding in chapter.findings] == [FAULT, FAULT] and "report it" in chapter.findings[0].remedy
 
 
-@pytest.mark.parametrize(("planned_s", "wanted"), [(0.5, "worth using: the plan (batch) is 2.00 times"), (0.95, "not worth using")])
-def test_the_verdict_follows_the_measured_steps(planned_s: float, wanted: str) -> None:
-    plan = type("Plan", (), {"strategy": "batch"})()
+def _said(**seconds: float) -> tuple[str, ...]:
+    cluster = SimpleNamespace(devices=[SimpleNamespace(name="gpu:0"), SimpleNamespace(name="gpu:1")])
+    tried = {"planned": SimpleNamespace(strategy="batch"), "filters": SimpleNamespace(strategy="filters")}
+    return trials.verdict(cluster, {"gpu:0 alone": 1.0, "gpu:1 alone": 2.0, **seconds}, tried)  # type: ignore[arg-type]
+
+
+def test_the_verdict_follows_the_fastest_of_the_measured_plans() -> None:
+    assert _said(planned=0.5, filters=0.9)[0] == "worth using: batch is 2.00 times as fast as gpu:0 alone, 1.33 of the ideal"
+    assert _said(planned=0.95, filters=1.2)[0].startswith("not worth using for this network: at best batch is 1.05 times")
+    assert not any("the planner chose" in sentence for sentence in _said(planned=0.5, filters=0.9))
+
+
+@pytest.mark.parametrize("seconds", [{"planned": 0.8, "filters": 0.5}, {"planned": 1.6, "filters": 1.8}])
+def test_a_choice_of_the_planner_that_is_slower_is_said(seconds: dict[str, float]) -> None:
+    assert "the planner chose batch, which takes 1.60 times as long" in _said(**seconds)[1]
+
+
+def test_plans_beside_the_planners_are_other_ones() -> None:
     with hm.Cluster.local(PAIR) as cluster:
-        cluster = type("Two", (), {"devices": [type("D", (), {"name": name})() for name in ("gpu:0", "gpu:1")]})()
-    said = trials.verdict(cluster, {"gpu:0 alone": 1.0, "gpu:1 alone": 2.0, "planned": planned_s}, plan)  # type: ignore[arg-type]
-    assert wanted in said[0]
+        profile = trials.measured_profile(cluster, exact_network("float32"), 12, 2.0)
+    tried = trials.tried_plans(profile)
+    assert next(iter(tried)) == trials.PLANNED and set(tried) <= {trials.PLANNED, *trials.BESIDE}
+    assert len({plan.built_from for plan in tried.values()}) == len(tried) >= 2
 
 
 def test_a_cluster_that_cannot_be_opened_is_a_finding() -> None:

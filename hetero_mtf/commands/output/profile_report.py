@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from collections.abc import Sequence
 
 import click
 
 from hetero_mtf.devices import ClusterRecord
+from hetero_mtf.installed import installed_versions
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import PROGRAMS, age_text, profile_warnings
 from hetero_mtf.report.profile.profile_facts import profile_facts
@@ -43,16 +43,5 @@ def print_profile_warnings(profile: Profile, cluster: ClusterRecord | None = Non
     ----------
     cluster : the devices that are there; None where only planning is asked for, then neither they nor the programs matter.
     """
-    for warning in profile_warnings(profile, cluster, versions=_versions() if cluster is not None else None):
+    for warning in profile_warnings(profile, cluster, versions=installed_versions(PROGRAMS) if cluster is not None else None):
         click.echo(f"hetero-mtf: warning: {warning}", err=True)
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of the programs that are installed here."""
-    versions = {}
-    for name in PROGRAMS:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions

@@ -19,7 +19,9 @@ from hetero_mtf.devices.instruction_sets import NAMES
 from tools.bench.comparison.lost import ideal_s
 from tools.bench.comparison.networks import FIVE, NETWORKS
 from tools.bench.comparison.options import pace_options
+from tools.bench.comparison.recorded_steps import recorded_steps
 from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
+from tools.bench.emulation.onednn_part import onednn_part
 from tools.results.output import Output, output_options
 from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
@@ -34,6 +36,7 @@ FORM = TableForm(
         Column("network", "network"),
         Column("sets", "instruction sets"),
         Column("alone_ms", "each device alone ms", ".0f"),
+        Column("onednn", "part of a step by oneDNN", ".0%"),
         Column("ratios", "speed ratio of layers: least / median / most", ".1f"),
         Column("equal_ms", "equal filters ms", ".0f"),
         Column("filters_ms", "filters by one speed ms", ".0f"),
@@ -72,6 +75,7 @@ def run(name: str, sets: Sequence[str], pace: Pace) -> dict[str, Any]:
         plans[FILTERS] = hm.Plan.filters(task.model, speeds, cluster, task.batch)
         plans[SAMPLES] = hm.Plan.batch(task.model, speeds, cluster, task.batch)
         times = measure(task, {**plans, AUTO: automatic}, cluster, pace, {})
+        parts = [_onednn_part(task, plans[f"alone {d}"], cluster) for d in range(count)]
     return {
         "network": name,
         "sets": list(sets),
@@ -80,7 +84,18 @@ def run(name: str, sets: Sequence[str], pace: Pace) -> dict[str, Any]:
         "automatic": automatic.strategy,
         "predicted_s": automatic.predicted.step_s,
         "times": times,
+        "onednn": parts,
     }
+
+
+def _onednn_part(task: TrainingTask, plan: Any, cluster: Any) -> float:
+    """Return the part of a step on one device that oneDNN computes."""
+    import hetero_mtf as hm
+
+    with hm.Trainer(task.model, plan, cluster, **task.settings) as trainer:
+        for _ in range(3):
+            trainer.train_on_batch(*task.data)
+        return onednn_part(recorded_steps(trainer, *task.data, steps=3))
 
 
 def layer_ratios(profile: Any) -> list[float]:
@@ -106,6 +121,7 @@ def row(case: dict[str, Any]) -> Row:
             "network": f"{NETWORKS[case['network']].title}, batch {case['batch']}",
             "sets": ", ".join(case["sets"]),
             "alone_ms": [1e3 * value for value in alone_s],
+            "onednn": case["onednn"],
             "ratios": [min(ratios), float(np.median(ratios)), max(ratios)] if ratios else None,
             "equal_ms": 1e3 * seconds[EQUAL],
             "filters_ms": 1e3 * seconds[FILTERS],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import statistics
 from collections.abc import Sequence
 from typing import Any
+
+from tools.bench.comparison.recorded_steps import recorded_steps
 
 _TASK = re.compile(r"/stage(\d+)_(?:forward|backward)\d+/")
 EDGE = 0.01  # part of a stage's work in a step before which it has not begun, and that may be left when it is done
@@ -21,24 +22,7 @@ def border_idle_s(trainer: Any, x: Any, y: Any, steps: int = 5) -> list[float]:
     x, y : (batch, ...) one batch, which every step trains on.
     steps : steps that are traced, at least two.
     """
-    import tensorflow as tf
-
-    engine, records = trainer._run.engine, []
-    plain = engine._run
-
-    def traced(fetches: Any, feeds: Any) -> Any:
-        options, metadata = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE), tf.compat.v1.RunMetadata()
-        answer = engine._guarded(functools.partial(engine._opened().run, fetches, feeds, options=options, run_metadata=metadata))
-        records.append(metadata.step_stats)
-        return answer
-
-    engine._run = traced
-    try:
-        for _ in range(steps):
-            trainer.train_on_batch(x, y)
-        trainer.wait()
-    finally:
-        engine._run = plain
+    records = recorded_steps(trainer, x, y, steps)
     spans = sorted((_spans_s(stats) for stats in records), key=lambda span: min(start for start, _ in span.values()))
     between = [{stage: later[stage][0] - earlier[stage][1] for stage in earlier} for earlier, later in zip(spans, spans[1:])]
     return [statistics.median(each[stage] for each in between) for stage in sorted(spans[0])]

@@ -15,7 +15,6 @@ NeurIPS 2020, with the files at github.com/msr-fiddle/dnn-partitioning.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import pathlib
@@ -26,6 +25,7 @@ import numpy as np
 from hetero_mtf.errors import DataError
 from hetero_mtf.planning.allocation.problem import ChainProblem
 from tools.bench.others.linear import boundary_sums, depth_first_order
+from tools.bench.others.published_json import published_json
 
 _REMEDY = "fetch the file again from throughput-inputs/LayerGraphs of github.com/msr-fiddle/dnn-partitioning"
 _NODE = ("id", "supportedOnFpga", "cpuLatency", "fpgaLatency", "isBackwardNode")
@@ -109,10 +109,7 @@ def read_layer_graph(path: str | os.PathLike[str]) -> LayerGraph:
         If it is missing, is not JSON, or is not of this format.
     """
     name = pathlib.Path(path).name
-    try:
-        document = json.loads(pathlib.Path(path).read_text())
-    except (OSError, ValueError) as fault:
-        raise DataError(f"{name} cannot be read as JSON: {' '.join(str(fault).split())}", _REMEDY) from fault
+    document = published_json(pathlib.Path(path), _REMEDY)
     if not isinstance(document, dict) or not all(isinstance(document.get(key), list) for key in ("nodes", "edges")):
         raise DataError(f"{name} is not an object with lists of nodes and edges", _REMEDY)
     nodes = [_numbers(entry, _NODE, name, f"node {at}") for at, entry in enumerate(document["nodes"])]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
@@ -199,6 +200,12 @@ def beside_bytes(known: Published, folder: pathlib.Path) -> float:
     return plan.memory_bytes - predicted(known, plan)["memory_bytes"]
 
 
+@functools.cache
+def _simulations() -> dict[str, Any]:
+    """Return cluster -> plan -> simulator -> what it says."""
+    return dict(json.loads(SIMULATED.read_text())["predictions"])
+
+
 def figures(cluster: str, plan: MeasuredPlan, known: Published, beside: float) -> dict[str, Any]:
     """Return the figures of a plan.
 
@@ -208,7 +215,7 @@ def figures(cluster: str, plan: MeasuredPlan, known: Published, beside: float) -
     """
     said, name = predicted(known, plan), plan.name.removeprefix("plan_config_")
     peak_bytes = said["memory_bytes"] + beside
-    theirs = json.loads(SIMULATED.read_text())["predictions"][cluster].get(name, {})
+    theirs = _simulations()[cluster].get(name, {})
     return {
         "cluster": cluster,
         "plan": name,

@@ -15,13 +15,13 @@ with the files at github.com/eth-easl/sailor (MIT licence).
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import pathlib
 from typing import Any
 
 from hetero_mtf.errors import DataError
 from hetero_mtf.json_records import Fault, listed, read_value
+from tools.bench.others.published_json import published_json
 
 _REMEDY = "fetch the file again from github.com/eth-easl/sailor"
 PLANNER = pathlib.Path("sailor/Planner")
@@ -91,7 +91,7 @@ def read_times(path: pathlib.Path, network: str) -> dict[str, Times]:
     DataError
         If the file is missing or not of this format, or has not this network.
     """
-    document = _object(_document(path)).get(network)
+    document = _object(published_json(path, _REMEDY)).get(network)
     by_gpu = _typed(dict[str, _Times], document, path.name)
     return {gpu: _numbered(by_samples, f"{path.name}, {gpu}") for gpu, by_samples in by_gpu.items()}
 
@@ -119,7 +119,7 @@ def read_sizes(path: pathlib.Path, network: str) -> dict[int, list[LayerSizes]]:
     DataError
         If the file is missing or not of this format, or has not this network.
     """
-    document = _document(path)
+    document = published_json(path, _REMEDY)
     if not isinstance(document, dict) or not isinstance(document.get(network), dict):
         raise DataError(f"{path.name} has no network {network}", _REMEDY)
     names = [field.name for field in dataclasses.fields(LayerSizes)]
@@ -139,7 +139,7 @@ def read_plan(path: pathlib.Path) -> MeasuredPlan:
     DataError
         If the file is missing or not of this format, or its stages and replicas do not fit each other.
     """
-    document = _object(_document(path))
+    document = _object(published_json(path, _REMEDY))
     pipelines = document.get("pipeline_list")
     pipeline = _object(pipelines[0] if isinstance(pipelines, list) and len(pipelines) == 1 else None)
     layers = _typed(tuple[tuple[int, ...], ...], pipeline.get("layers_per_stage"), path.name)
@@ -163,7 +163,7 @@ def read_links(path: pathlib.Path) -> dict[tuple[str, int, str, int], tuple[floa
     DataError
         If the file is missing or not of this format.
     """
-    zone = next(iter(_object(_document(path)).items()), None)
+    zone = next(iter(_object(published_json(path, _REMEDY)).items()), None)
     if zone is None:
         raise DataError(f"{path.name} has no zone", _REMEDY)
     name, senders = zone
@@ -186,13 +186,6 @@ def link_s(coefficients: tuple[float, ...], sent_bytes: float) -> float:
     x = math.log2(sent_bytes / 1e6)
     giga = sum(factor * x**power for power, factor in enumerate(reversed(coefficients)))
     return sent_bytes / (1e9 * giga)
-
-
-def _document(path: pathlib.Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as fault:
-        raise DataError(f"{path.name} cannot be read as JSON: {' '.join(str(fault).split())}", _REMEDY) from fault
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from hetero_mtf.calibration.alone import accompanied, by_process, distinct, heaviest, sample_alone
 from hetero_mtf.calibration.calibration_budget import CalibrationWarning, DeviceCounts, Effort, effort_within
+from hetero_mtf.calibration.feed_speed import measure_feed_links
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import between, measure_link, pair_kind
 from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
@@ -31,6 +32,7 @@ from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.profile.corrections import Corrections
 from hetero_mtf.planning.profile.curve import Curve
+from hetero_mtf.planning.profile.feed_link import FeedLink
 from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.validity import wide_spread
@@ -120,7 +122,8 @@ def _measured(bench: _LayerBench, advance: Advance) -> Profile:
     curves, unchanged = bench.measure_devices(advance)
     curves += bench.measure_alone(curves, advance)
     links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
-    return _profile(bench.target, curves, links, overhead, kept_corrections(bench.earlier, bench.target, unchanged))
+    profile = _profile(bench.target, curves, links, overhead, kept_corrections(bench.earlier, bench.target, unchanged))
+    return dataclasses.replace(profile, feed_links=bench.measure_feeds())
 
 
 def _check(batch_size: int, budget_s: float | None, verbose: str | int) -> None:
@@ -240,6 +243,11 @@ class _LayerBench:
                 overhead = measure_launch_overhead(self.cluster, devices, self.effort.windows.full)
         advance(f"launch overhead on {self.cluster.devices[devices[0]].name}")
         return overhead
+
+    def measure_feeds(self) -> tuple[FeedLink, ...]:
+        """Return the links from this program to the devices; they are measured anew every time, which takes a second."""
+        with _explained(self.cluster), self.context.turns.take():
+            return measure_feed_links(self.cluster, self.devices)
 
     def _device(self, index: int, advance: Advance) -> tuple[list[Curve], bool]:
         """Return the curves of a device, and whether it is unchanged: earlier curves of it are kept."""

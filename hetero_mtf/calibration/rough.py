@@ -20,6 +20,7 @@ from typing import Any
 
 from hetero_mtf.calibration.alone import by_process, distinct
 from hetero_mtf.calibration.calibration_budget import EffortWindows
+from hetero_mtf.calibration.feed_speed import measure_feed_links
 from hetero_mtf.calibration.links import between, measure_idle_link, pair_kind
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of, points
 from hetero_mtf.calibration.reuse import MeasurementTarget
@@ -92,7 +93,8 @@ def rough_profile(cluster: Any, target: MeasurementTarget, rule: UpdateRule) -> 
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     links = tuple(_links(cluster, devices))
     record = target.record
-    return Profile(record, target.graph, target.batch, curves, links, record.pools, target.optimizer, now, target.versions, LAUNCH_S)
+    measured = curves, links, record.pools, target.optimizer, now, target.versions
+    return Profile(record, target.graph, target.batch, *measured, LAUNCH_S, feed_links=measure_feed_links(cluster, devices))
 
 
 def rough_curves(graph: LayerGraph, wanted: Sequence[Point], device: int, rates: DeviceRates, batch: int) -> Iterator[Curve]:

@@ -22,10 +22,10 @@ from hetero_mtf import __version__
 from hetero_mtf.commands import bench
 from hetero_mtf.commands.process.interruption import Interrupted, terminable
 from hetero_mtf.devices import environment
-from hetero_mtf.errors import ConfigError, HeteroError, ReportError, UnsupportedModelError
+from hetero_mtf.errors import ConfigError, HeteroError, ReportError, UnsupportedModelError, WorkerError
 
 NAMES = ("doctor", "devices", "calibrate", "plan", "train", "evaluate", "predict", "explain", "bench", "worker")
-FAILED, INTERRUPTED = 1, 130
+FAILED, INTERRUPTED, LOST = 1, 130, 138
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 
 
@@ -77,7 +77,10 @@ def program(options: Options, show: bool) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated.
+    """Run one command and return its exit code.
+
+    That is 0, 1 for an error, 2 for wrong usage, 130 if interrupted, 143 if terminated, and 138 where a worker was lost or cut off: the
+    same command may do better, and Kubeflow's ExitCode policy starts such a pod again.
 
     Parameters
     ----------
@@ -111,6 +114,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (ConfigError, ReportError, UnsupportedModelError) as fault:
         first, *more = str(fault).splitlines()
         return _report(first, options, more)
+    except WorkerError as fault:
+        return _report(str(fault), options, code=LOST)
     except HeteroError as fault:
         return _report(str(fault), options)
     except MemoryError as fault:
@@ -142,11 +147,11 @@ def _report_bug(fault: BaseException, options: Options) -> int:
     return _report(f"{type(fault).__name__}{said}: this is a bug in hetero-mtf; {remedy}", options)
 
 
-def _report(text: str, options: Options, more: Sequence[str] = ()) -> int:
+def _report(text: str, options: Options, more: Sequence[str] = (), code: int = FAILED) -> int:
     """Print what went wrong: one sentence, and more lines below it if there are any."""
     if options.traceback:
         traceback.print_exc()
-    code = _say(text, FAILED)
+    _say(text, code)
     with contextlib.suppress(OSError):
         for line in more:
             click.echo(f"  {' '.join(line.split())}", err=True)

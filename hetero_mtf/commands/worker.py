@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 
 import click
@@ -40,9 +41,9 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
 
     try:
         serve(addresses.hosts, task, ready=lambda: click.echo(f"worker {task} serves on {addresses.hosts[task]}; interrupt it to end it"))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         click.echo("hetero-mtf: interrupted", err=True)
-        os._exit(130)  # TensorFlow's server cannot be stopped, only left
+        os._exit(128 + getattr(stop, "number", signal.SIGINT))  # TensorFlow's server cannot be stopped, only left
 
 
 def _check_port(hosts: str | None, port: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,9 @@ def parse_slurm(variables: Mapping[str, str], worker: bool = False) -> Addresses
     counted from a port that follows from the job's number. A task finds itself by its node and its number on it,
     so the order in which Slurm deals out ranks does not matter.
 
+    The nodes of a heterogeneous job are those of all its components, in order; a step over all of them has --het-group. A job that was
+    given no number of tasks has one a node, as srun starts them.
+
     Parameters
     ----------
     variables : environment variables.
@@ -38,25 +42,33 @@ def parse_slurm(variables: Mapping[str, str], worker: bool = False) -> Addresses
     Raises
     ------
     ClusterError
-        If this is no Slurm job, the job is heterogeneous, a variable cannot be read or contradicts another, or the step of a worker
-        differs from the job.
+        If this is no Slurm job, a variable cannot be read or contradicts another, or the step of a worker differs from the job.
+
+    References
+    ----------
+    Slurm Workload Manager, "Heterogeneous Job Support", "Environment Variables"; the variables of Slurm 22.05 as it sets them.
     """
-    _refuse_heterogeneous(variables)
+    step, variables = variables, {**variables, **_joined(variables)}
     job, nodelist = _first(variables, "SLURM_JOB_ID", "SLURM_JOBID"), _nodelist(variables)
     if not _is_number(job) or not nodelist:
         remedy = "run inside a job of sbatch, srun or salloc"
         raise ClusterError(f"SLURM_JOB_ID is {job!r} and SLURM_JOB_NODELIST is {nodelist!r}, so this is no Slurm job", remedy)
-    nodes = expand_nodelist(nodelist)
-    counts = _tasks_per_node(variables.get("SLURM_TASKS_PER_NODE") or f"1(x{len(nodes)})", "SLURM_TASKS_PER_NODE")
+    nodes = _nodes(step, nodelist)
+    counts = _counts(variables, len(nodes))
     difference = _difference_of_step(variables, nodes, counts)
     if difference and worker:
-        raise ClusterError(f"{difference}", f"start the workers in one step over all nodes of the job with its task counts, or {_HOSTS}")
+        groups = f" --het-group={','.join(str(group) for group in range(_components(step)))}" if _components(step) > 1 else ""
+        remedy = f"start the workers in one step over all nodes of the job with its task counts, srun{groups}, or {_HOSTS}"
+        raise ClusterError(f"{difference}", remedy)
     _check_counts(variables, counts, len(nodes))
     first = SLURM_FIRST_PORT + int(job) % SLURM_PORTS
-    if first + max(counts) - 1 > _MOST_PORT:
-        raise ClusterError(f"{max(counts)} tasks of a node have no ports from {first} to {_MOST_PORT}", f"start fewer, or {_HOSTS}")
-    hosts = tuple(f"{node}:{first + place}" for node, count in zip(nodes, counts) for place in range(count))
-    return Addresses(hosts, None if difference else _task(variables, counts), complete=True)
+    hosts, taken = [], collections.Counter[str]()
+    for node, count in zip(nodes, counts):  # components may share a node
+        hosts += [f"{node}:{first + taken[node] + place}" for place in range(count)]
+        taken[node] += count
+    if first + max(taken.values()) - 1 > _MOST_PORT:
+        raise ClusterError(f"{max(taken.values())} tasks of a node have no ports from {first} to {_MOST_PORT}", f"start fewer, or {_HOSTS}")
+    return Addresses(tuple(hosts), None if difference else _task(variables, counts), complete=True)
 
 
 def expand_nodelist(text: str) -> tuple[str, ...]:
@@ -132,17 +144,59 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def _refuse_heterogeneous(variables: Mapping[str, str]) -> None:
-    """Refuse a job of several components, of which Slurm gives each variables of its own: the usual ones are those of the first."""
-    size = _first(variables, "SLURM_HET_SIZE", "SLURM_PACK_SIZE")
-    lists = sorted(name for name in variables if re.fullmatch(r"SLURM_JOB_NODELIST_(HET|PACK)_GROUP_\d+", name))
-    if size in ("", "0", "1") and not any(not name.endswith("_0") for name in lists):
-        return
-    current = [name for name in lists if "_HET_" in name] or lists
-    listed = ", ".join(f"{name} {variables[name]!r}" for name in current)
-    raise ClusterError(
-        f"the Slurm job is heterogeneous (SLURM_HET_SIZE {size!r}, {listed}), which cluster slurm does not read", _HOSTS
-    )
+def _components(variables: Mapping[str, str]) -> int:
+    """Return the number of components of a job, 1 where it is not heterogeneous."""
+    size = _first(variables, "SLURM_HET_SIZE", "SLURM_PACK_SIZE") or "1"
+    if not _is_number(size) or not 0 <= int(size) <= _MOST_NODES:
+        raise ClusterError(f"SLURM_HET_SIZE is {size!r}, which cannot be read", _HOSTS)
+    return max(1, int(size))
+
+
+def _joined(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a heterogeneous job as those of one job over the nodes of all components; none for another job.
+
+    In the batch script the usual ones are those of the first component. A step that covers them all has them joined already, and
+    other numbers of nodes in them say that it does not.
+    """
+    count = _components(variables)
+    if count == 1:
+        return {}
+    lists, counts, totals = list[str](), list[str](), list[str]()
+    for group in range(count):
+        nodes = _of_group(variables, "SLURM_JOB_NODELIST", group)
+        if not nodes:
+            raise ClusterError(f"the Slurm job has {count} components and no SLURM_JOB_NODELIST_HET_GROUP_{group}", _HOSTS)
+        lists.append(nodes)
+        length = len(expand_nodelist(nodes))
+        total = _of_group(variables, "SLURM_NTASKS", group) or _of_group(variables, "SLURM_NPROCS", group)
+        given = total or _of_group(variables, "SLURM_NTASKS_PER_NODE", group)
+        counts.append((_of_group(variables, "SLURM_TASKS_PER_NODE", group) if given else "") or f"1(x{length})")
+        totals.append(total or str(sum(_tasks_per_node(counts[-1], "SLURM_TASKS_PER_NODE"))))
+    joined = {"SLURM_JOB_NODELIST": ",".join(lists), "SLURM_TASKS_PER_NODE": ",".join(counts)}
+    job = _of_group(variables, "SLURM_JOB_ID", 0)
+    if all(map(_is_number, totals)):
+        joined |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(sum(map(int, totals))))
+    return {**joined, **({"SLURM_JOB_ID": job} if job else {})}
+
+
+def _nodes(variables: Mapping[str, str], nodelist: str) -> tuple[str, ...]:
+    """Return the nodes of a job; components of a heterogeneous one may share a node, which is then in the list twice."""
+    if _components(variables) == 1:
+        return expand_nodelist(nodelist)
+    groups = [_of_group(variables, "SLURM_JOB_NODELIST", group) for group in range(_components(variables))]
+    return tuple(node for group in groups for node in expand_nodelist(group))
+
+
+def _of_group(variables: Mapping[str, str], name: str, group: int) -> str:
+    """Return the variable of one component: its name of today, or that of Slurm before 20.02."""
+    return _first(variables, f"{name}_HET_GROUP_{group}", f"{name}_PACK_GROUP_{group}")
+
+
+def _counts(variables: Mapping[str, str], nodes: int) -> list[int]:
+    """Return the tasks of each node of the job. Without a number of tasks Slurm's counts are of processors, and srun starts one a node."""
+    given = _first(variables, "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE")
+    text = variables.get("SLURM_TASKS_PER_NODE", "") if given or _in_step(variables) else ""
+    return _tasks_per_node(text or f"1(x{nodes})", "SLURM_TASKS_PER_NODE")
 
 
 def _tasks_per_node(text: str, name: str) -> list[int]:

@@ -104,6 +104,11 @@ class Engine:
         self._written: set[str] = set()
         self._closed = False
 
+    @property
+    def fed_wait_s(self) -> float:
+        """Seconds for which steps have waited until their batch was where devices read it; begins anew with each graph."""
+        return sum(staged.waited_s for staged in self._staged)
+
     def build(self, batch: BatchArrays) -> None:
         """Build the training program for batches like this one."""
         self._program("train", batch)

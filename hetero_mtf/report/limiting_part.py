@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from hetero_mtf.planning.cost.feeding import unfed_launch_s
 from hetero_mtf.planning.cost.link_cost import ring as link_between
 from hetero_mtf.planning.layout.records import DevicePart, Prediction
 from hetero_mtf.planning.profile.profile import Profile
@@ -12,6 +13,7 @@ from hetero_mtf.units import bandwidth_text, bytes_text, seconds_text
 
 MEMORY_FULL_FROM = 0.95  # of what is free
 BALANCED_UP_TO = 0.02  # of the step, the idle time of any device
+FED_LATE = 0.05  # of the step, that it waits for its batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +71,24 @@ def bottlenecks(predicted: Prediction, devices: Sequence[int], profile: Profile 
         who = f"{many} devices are balanced: {part.device}" if balanced else f"device {part.device} is the bottleneck: it"
         name = "none (the devices are balanced)" if balanced else part.device
         limits = [Bottleneck("device", f"{who} is {idle}, {spent}", name)]
+    limits = _program_link(predicted, devices, profile) + limits if profile is not None else limits
     return tuple(limits + (_full_pools(predicted, devices, profile) if profile is not None else []))
+
+
+def _program_link(predicted: Prediction, devices: Sequence[int], profile: Profile) -> list[Bottleneck]:
+    """Return the link of the program, where a step waits for its batch."""
+    waited_s = predicted.launch_s - unfed_launch_s(profile)
+    links = [link for link in profile.feed_links if link.device in devices]
+    if not links or waited_s <= FED_LATE * predicted.step_s:
+        return []
+    records = profile.cluster.devices
+    speed = bandwidth_text(min(link.together_bytes_per_s for link in links))
+    fastest = max(zip(devices, predicted.parts), key=lambda pair: pair[1].compute_s)[0]
+    text = (
+        f"the program's own link is the bottleneck: a step waits {seconds_text(waited_s)} for its batch, "
+        f"which is sent at {speed}; run the program on {records[fastest].host}, which then gets its part without the link"
+    )
+    return [Bottleneck("link", text, "the program's link")]
 
 
 def _slowest_link(profile: Profile, devices: Sequence[int]) -> str:

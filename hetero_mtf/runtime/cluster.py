@@ -219,8 +219,8 @@ class Cluster:
             import tensorflow as tf
 
             allow_memory_growth()
-            return tf.compat.v1.Session("", graph=graph, config=session_config(cluster=False))
-        return self._watched(self.target, graph)
+            return tf.compat.v1.Session("", graph=graph, config=session_config())
+        return self._watched(self.target, graph, range(len(self._backend.hosts)))
 
     def worker_session(self, graph: tf.Graph, task: int) -> tf.compat.v1.Session:
         """Return a session with one worker alone, which sends what it is fed there directly; variables and errors are those of `session`.
@@ -231,7 +231,7 @@ class Cluster:
         task : number of a worker of this cluster.
         """
         self._check()
-        return self._watched(f"grpc://{self._backend.hosts[task]}", graph, [f"/job:worker/task:{task}"])
+        return self._watched(f"grpc://{self._backend.hosts[task]}", graph, [task])
 
     def container(self, prefix: str = "trainer") -> Container:
         """Return a container of a name of its own for one trainer's variables; release it when done. It raises as `session`.
@@ -332,16 +332,13 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _watched(self, target: str, graph: tf.Graph, filters: Sequence[str] = ()) -> tf.compat.v1.Session:
+    def _watched(self, target: str, graph: tf.Graph, tasks: Sequence[int]) -> tf.compat.v1.Session:
         """Return a session with a server, on all devices or those of some workers."""
         from hetero_mtf.runtime.session import OpenSessions, WatchedSession, session_config
 
-        config = session_config(cluster=True)
-        if filters:
-            config.device_filters[:] = filters
         with self._lock:
             self._sessions = self._sessions or OpenSessions()
-        session = WatchedSession(target, graph, config, self._backend.fault)
+        session = WatchedSession(target, graph, session_config(tasks), self._backend.fault)
         self._sessions.add(session)
         return session
 
@@ -364,11 +361,11 @@ class Cluster:
 
     def _free_containers(self, names: Sequence[str]) -> None:
         """Free containers; those that a worker keeps stay noted."""
-        from hetero_mtf.runtime.session import WatchedCalls
+        from hetero_mtf.runtime.session import CLOSE_LIMIT_S, WatchedCalls
 
         watch = WatchedCalls(self._backend.fault)
         with contextlib.suppress(WorkerError):
-            if watch(lambda: free_containers(self._backend.hosts, names)):
+            if watch(lambda: free_containers(self._backend.hosts, names), limit_s=CLOSE_LIMIT_S):
                 self._containers.difference_update(names)
         watch.close()
 

@@ -211,7 +211,7 @@ class Emulation:
         self._finalizer()
 
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
-        return silence({f"worker:{index} (process {self._state.workers[index]})": silent_s for index, silent_s in silent.items()})
+        return silence([(f"worker:{index} (process {self._state.workers[index]})", silent_s, False) for index, silent_s in silent.items()])
 
     def _start(self) -> None:
         """Start the supervisor, which starts the workers on other ports each time."""

@@ -8,18 +8,33 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime.ports import split_address
 
 WORKER_TIMEOUT_S = 30.0
+LOOK_AT_BOTH = "look whether its machine is off or the network to it is cut, which cannot be told apart from here"
 _INTERVAL_S = 5.0
 _MOST_BETWEEN_LOOKS_S = 1.0
 _POLL_S = 0.02
 _SETTINGS = 4  # type of the frame that a server of HTTP/2 sends first, RFC 9113, sections 3.4 and 6.5
 _HEADER_BYTES = 9
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
+
+
+class Silence(NamedTuple):
+    """For how long a server has not answered.
+
+    Parameters
+    ----------
+    silent_s : seconds since its last answer.
+    unanswered_s : seconds since it was asked what it has not answered yet.
+    """
+
+    silent_s: float
+    unanswered_s: float
 
 
 class Heartbeat:
@@ -39,6 +54,7 @@ class Heartbeat:
 
     def __init__(self, hosts: Sequence[str], limit_s: float = WORKER_TIMEOUT_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit_s = limit_s
+        self.interval_s = min(_INTERVAL_S, limit_s / 3)
         self._clock = clock
         self._looked_s = clock()
         self._probes = [_Probe(host) for host in hosts]
@@ -70,6 +86,27 @@ class Heartbeat:
         finally:
             self._lock.release()
 
+    def waiting(self, at_least_s: float) -> dict[int, Silence]:
+        """Return how long each server has been silent that has left a question unanswered for `at_least_s`, by its index; never waits.
+
+        As `unanswered`, but nothing is asked beyond what is due, and nobody is given up; a signal's handler may call it too.
+        """
+        if not self._lock.acquire(blocking=False):
+            return {}
+        try:
+            self._advance()
+            return {i: Silence(p.silent_s, p.unanswered_s) for i, p in enumerate(self._probes) if p.unanswered_s >= at_least_s}
+        finally:
+            self._lock.release()
+
+    def since_answers_s(self) -> tuple[float, ...]:
+        """Return the seconds since the last answer of each server, as of the last look."""
+        return tuple(probe.silent_s for probe in self._probes)
+
+    def connecting(self) -> tuple[int, ...]:
+        """Return the indices of the servers whose machine does not even answer the last connection."""
+        return tuple(index for index, probe in enumerate(self._probes) if probe.connecting)
+
     def refusing(self) -> tuple[int, ...]:
         """Return the indices of the servers that refused the last connection: nothing listens there any more."""
         with self._lock:
@@ -100,7 +137,7 @@ class Heartbeat:
         passed_s = min(max(0.0, now_s - self._looked_s), _MOST_BETWEEN_LOOKS_S)
         self._looked_s = now_s
         for probe in self._probes:
-            probe.advance(passed_s, min(_INTERVAL_S, self._limit_s / 3))
+            probe.advance(passed_s, self.interval_s)
 
 
 class _Probe:
@@ -150,6 +187,11 @@ class _Probe:
                 raise OSError(error, "connect")
         except OSError as fault:
             self._fail(fault)
+
+    @property
+    def connecting(self) -> bool:
+        """Whether nothing has come back yet for the open connection; a stopped process's machine answers, its kernel does that."""
+        return (self._socket is not None or self._failed) and not self._greeted and not self._refusals
 
     @property
     def refused(self) -> bool:
@@ -202,17 +244,22 @@ def checked_timeout_s(timeout_s: float) -> float:
     return timeout_s
 
 
-def silence(silent: Mapping[str, float]) -> WorkerError | None:
+def silence(silent: Sequence[tuple[str, float, bool]]) -> WorkerError | None:
     """Return the error for workers that do not answer, or None where there are none.
 
     Parameters
     ----------
-    silent : seconds since the last answer of each, by its name.
+    silent : name, seconds since the last answer, and whether not even its machine answers, of each.
     """
     if not silent:
         return None
-    listed = ", ".join(f"{name} has not answered for {silent_s:.0f} s" for name, silent_s in silent.items())
-    return WorkerError(f"{listed}", "continue or end it if it is stopped and open the cluster again, or allow more with --worker-timeout")
+    listed = [f"{name} has not answered for {silent_s:.0f} s" for name, silent_s, connecting in silent if not connecting]
+    listed += [f"nothing has come back from {name} for {silent_s:.0f} s" for name, silent_s, connecting in silent if connecting]
+    if any(connecting for _, _, connecting in silent):
+        remedy = f"{LOOK_AT_BOTH}, then open the cluster again"
+    else:
+        remedy = "continue or end it if it is stopped and open the cluster again, or allow more with --worker-timeout"
+    return WorkerError(", ".join(listed), remedy)
 
 
 def _addresses(host: str) -> list[tuple[int, object]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import functools
 import json
 import os
 import select
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -16,13 +18,17 @@ from typing import Any
 
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.heartbeat import Silence
 from hetero_mtf.runtime.lease_listener import REQUEST_BYTES, keep_alive
+from hetero_mtf.runtime.peers import read_silent
 from hetero_mtf.runtime.ports import split_address
 
 _ANSWER_S = 5.0
 _RELEASE_S = 1.0
 _AGAIN_S = 0.3
 _LONGEST_LINE_BYTES = 1 << 20
+_ENDED, _CUT_OFF = "ended", "cut off"
+_NO_WORD = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
 
 
 class Leases:
@@ -61,9 +67,35 @@ class Leases:
                 raise _no_lease(missing)
             time.sleep(_AGAIN_S)
 
+    def watch(self, limit_s: float) -> None:
+        """Let every worker watch the others; `silent` then returns what they tell.
+
+        Parameters
+        ----------
+        limit_s : seconds without an answer that are too long.
+        """
+        for connection in self._connections:
+            if len(self._connections) > 1 and connection.greeting.get("watches") is True:
+                with contextlib.suppress(OSError):  # it is noticed as lost
+                    connection.ask(f"watch {len(self._connections)} {limit_s}")
+
     def lost(self) -> tuple[str, ...]:
         """Return the hosts whose worker has ended the lease, because it ended or was started again."""
-        return tuple(one.host for one in self._connections if one.ended())
+        return tuple(one.host for one in self._heard() if one.end == _ENDED)
+
+    def cut_off(self) -> tuple[str, ...]:
+        """Return the hosts to which the connection broke without a word from the worker's machine."""
+        return tuple(one.host for one in self._heard() if one.end == _CUT_OFF)
+
+    def silent(self) -> dict[tuple[int, int], Silence]:
+        """Return for how long a worker has not answered another, by their places: who tells it, and whom it does not reach."""
+        return {(place, task): silence for place, one in enumerate(self._heard()) for task, silence in one.silent.items()}
+
+    def _heard(self) -> list[_LeaseConnection]:
+        connections = list(self._connections)
+        for connection in connections:
+            connection.hear()
+        return connections
 
     def release(self) -> None:
         """End the leases without a restart of the workers. Releasing twice is harmless."""
@@ -99,6 +131,10 @@ class _LeaseConnection:
 
     def __init__(self, host: str) -> None:
         self.host = host
+        self.silent: dict[int, Silence] = {}
+        self.end = ""
+        self._text = b""
+        self._lock = threading.Lock()
         name, port = split_address(host)
         self.socket = socket.create_connection((name, lease_port(port)), timeout=_ANSWER_S)
         try:
@@ -116,16 +152,39 @@ class _LeaseConnection:
     def await_end(self) -> None:
         """Wait, not for long, until the worker has closed the connection."""
         self.socket.settimeout(_RELEASE_S)
-        self.socket.recv(1)
+        end_s = time.monotonic() + _RELEASE_S
+        while self.socket.recv(4096) and time.monotonic() < end_s:
+            pass
 
-    def ended(self) -> bool:
-        """Return whether the worker has closed the connection."""
-        poll = select.poll()
-        poll.register(self.socket, select.POLLIN)
+    def hear(self) -> None:
+        """Take what the worker has told, without waiting. A signal's handler may call it during another call, which then goes on."""
+        if not self._lock.acquire(blocking=False):
+            return
         try:
-            return bool(poll.poll(0)) and self.socket.recv(1, socket.MSG_PEEK) == b""
-        except OSError:
-            return True
+            while not self.end and self._ready():
+                self._take_chunk(self.socket.recv(65536))
+        except ValueError:
+            pass  # closed meanwhile
+        except OSError as fault:
+            self.end = _CUT_OFF if fault.errno in _NO_WORD else _ENDED
+        finally:
+            self._lock.release()
+
+    def _ready(self) -> bool:
+        poll = select.poll()  # select.select takes no descriptors above 1023
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _take_chunk(self, chunk: bytes) -> None:
+        if not chunk:
+            self.end = _ENDED
+            return
+        *lines, self._text = (self._text + chunk)[-_LONGEST_LINE_BYTES:].split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                document = json.loads(line)
+                silent = read_silent(document) if isinstance(document, dict) else None
+                self.silent = self.silent if silent is None else silent
 
     def _read(self) -> dict[str, Any]:
         line = b""
@@ -152,6 +211,35 @@ def _greeted(hosts: Sequence[str]) -> tuple[list[_LeaseConnection], list[str]]:
         except OSError:
             missing.append(host)
     return connections, missing
+
+
+def check_list(host: str, hosts: Sequence[str], complete: bool) -> None:
+    """Refuse a worker that was started with another list than the program's, before those are waited for that may never come.
+
+    Parameters
+    ----------
+    host : of a worker that answers; one that tells nothing yet is not refused.
+    hosts : (servers,) the program's list.
+    complete : as for `Leases`.
+
+    Raises
+    ------
+    ClusterError
+        If the program's list is not the worker's, or its beginning.
+    """
+    try:
+        connection = _LeaseConnection(host)
+    except OSError:
+        return
+    connection.socket.close()
+    started = connection.greeting.get("hosts")
+    if not isinstance(started, list):
+        return
+    if complete:
+        _check_complete(len(hosts), started)
+    if started[: len(hosts)] != list(hosts):
+        fault = f"the worker on {host} was started as one of {','.join(map(str, started))}, and this program names {','.join(hosts)}"
+        raise ClusterError(fault, "give the program and all workers the same list of hosts, in one order")
 
 
 def _no_lease(hosts: Sequence[str]) -> ClusterError:

@@ -4,6 +4,10 @@ TensorFlow's servers accept any number of programs, keep their variables when th
 call that ends the sessions of all. So a worker grants its lease on a second port: `lease_port` of its own. On a connection
 it sends a greeting with its task and hosts (one line of JSON); the program requests the lease (one line of `REQUEST_BYTES` bytes) and
 keeps the connection. When the connection ends without a release, the program is dead, and the worker starts again from nothing.
+
+A program that reaches all workers cannot see that two of them do not reach each other: a step between them then never ends. So it may ask
+a worker to watch the others, on the same connection. While another does not answer, the worker sends a line every second that says for how
+long, and one when all answer again.
 """
 
 from __future__ import annotations
@@ -24,12 +28,14 @@ from typing import Any
 from hetero_mtf.devices.address_forms import is_ip
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.peers import Peers
 from hetero_mtf.runtime.ports import split_address
 
 REQUEST_BYTES = 256
 _MOST_CONNECTIONS = 64
 _ASKING_S = 10.0
 _WAKE_S = 1.0
+_LOOK_S = 0.5  # while others are watched
 _IDLE_S, _INTERVAL_S, _PROBES = 10, 5, 4  # a program whose host is gone loses the lease after half a minute
 
 
@@ -51,6 +57,7 @@ class _Connection:
     text: bytes = b""
     token: str = ""
     released: bool = False
+    peers: Peers | None = None
 
 
 @dataclasses.dataclass
@@ -80,7 +87,8 @@ class LeaseListener:
 
     def __init__(self, hosts: Sequence[str], task: int, lost: Callable[[str], None]) -> None:
         self._lost = lost
-        self._greeting = json.dumps({"task": task, "hosts": list(hosts), "instance": uuid.uuid4().hex}).encode() + b"\n"
+        self._hosts, self._task = list(hosts), task
+        self._greeting = json.dumps({"task": task, "hosts": list(hosts), "instance": uuid.uuid4().hex, "watches": True}).encode() + b"\n"
         self._listening = _bound(hosts, task)
         self._connections: list[_Connection] = []
         self._lease: _Lease | None = None
@@ -102,11 +110,15 @@ class LeaseListener:
                 listening.setblocking(False)
                 selector.register(listening, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select(_WAKE_S):
+                watching = [connection for connection in self._connections if connection.peers is not None]
+                for key, _ in selector.select(_LOOK_S if watching else _WAKE_S):
                     if key.data is None:
                         self._accept(key.fileobj, selector)
                     elif not self._hear(key.data):
                         self._end(key.data, selector)
+                for connection in watching:
+                    if connection in self._connections and connection.peers is not None and not connection.peers.tell(connection.socket):
+                        self._end(connection, selector)
                 late_s = time.monotonic() - _ASKING_S
                 for connection in [one for one in self._connections if not one.token and one.since_s < late_s]:
                     self._end(connection, selector)
@@ -147,7 +159,18 @@ class LeaseListener:
             return False
         if len(request) == 3 and request[0] == "take" and not connection.token:
             return self._take(connection, request[1], request[2].strip())
+        if len(request) == 3 and request[0] == "watch" and connection.token and connection.peers is None:
+            return self._watch(connection, request[1], request[2])
         return request == ["who"] and self._tell(connection)
+
+    def _watch(self, connection: _Connection, count: str, limit_s: str) -> bool:
+        """Watch the other ones of the first workers for a program; return whether it asked rightly."""
+        try:
+            hosts = {task: host for task, host in enumerate(self._hosts[: int(count)]) if task != self._task}
+            connection.peers = Peers(hosts, float(limit_s)) if 0 < float(limit_s) < float("inf") else None
+        except ValueError:
+            return False
+        return connection.peers is not None
 
     def _tell(self, connection: _Connection) -> bool:
         lease = self._lease or _Lease("", "", 0.0)
@@ -164,6 +187,8 @@ class LeaseListener:
     def _end(self, connection: _Connection, selector: selectors.BaseSelector) -> None:
         selector.unregister(connection.socket)
         connection.socket.close()
+        if connection.peers is not None:
+            connection.peers.close()
         self._connections.remove(connection)
         if not connection.token or self._lease is None:
             return

@@ -14,8 +14,9 @@ from hetero_mtf.devices.host import available_bytes, cpu_cores, cpu_model
 from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime.faults import explain
-from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
-from hetero_mtf.runtime.lease import Leases
+from hetero_mtf.runtime.heartbeat import LOOK_AT_BOTH, WORKER_TIMEOUT_S, Heartbeat, silence
+from hetero_mtf.runtime.lease import Leases, check_list
+from hetero_mtf.runtime.peers import cut_between, cut_pairs
 from hetero_mtf.runtime.ports import split_address
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 REACH_LIMIT_S = 30.0
 _CONNECT_S = 5.0
+PEER_ANSWER_S = 6.5  # longer than for a server's own answer: workers send tensors to each other, on links that may be full
 
 
 class Remote:
@@ -43,12 +45,15 @@ class Remote:
     def __init__(self, addresses: Addresses, reach_limit_s: float | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> None:
         self.hosts = addresses.hosts
         self._heartbeat = Heartbeat(self.hosts, worker_timeout_s)
+        self._limit_s = worker_timeout_s
+        self._cut: WorkerError | None = None
         weakref.finalize(self, self._heartbeat.close)
         self._closed = False
         bypass_proxy(self.hosts)
         end_s = time.monotonic() + (REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
-        _await_reachable(self.hosts, end_s)
+        _await_reachable(addresses, end_s)
         self._leases = Leases(self.hosts, end_s, addresses.complete)
+        self._leases.watch(worker_timeout_s)
         weakref.finalize(self, self._leases.abandon)
         try:
             self.record = _list_devices(self.hosts, self.target, self.fault)
@@ -77,11 +82,14 @@ class Remote:
         gone = [host for index, host in enumerate(self.hosts) if index in self._heartbeat.refusing() or host in lost]
         if gone:
             return WorkerError(f"the server on {', '.join(gone)} no longer answers", "start it again with hetero-mtf worker")
-        return self._silence(silent)
+        cut_off = self._leases.cut_off()
+        if cut_off:
+            return WorkerError(f"nothing came back from the worker on {', '.join(cut_off)}, and the connection broke", LOOK_AT_BOTH)
+        return self._silence(silent) or self._cut_between(self._limit_s)
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which servers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
-        return self._silence(self._heartbeat.unanswered(limit_s))
+        return self._silence(self._heartbeat.unanswered(limit_s)) or self._cut_between(max(limit_s, PEER_ANSWER_S), unanswered=True)
 
     def close(self, freed: bool = True) -> None:
         """Leave the servers, which go on. Closing twice is harmless.
@@ -97,7 +105,24 @@ class Remote:
         self._heartbeat.close()
 
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
-        return silence({f"the worker on {self.hosts[index]}": silent_s for index, silent_s in silent.items()})
+        connecting = self._heartbeat.connecting()
+        return silence([(f"the worker on {self.hosts[index]}", silent_s, index in connecting) for index, silent_s in silent.items()])
+
+    def _cut_between(self, limit_s: float, unanswered: bool = False) -> WorkerError | None:
+        """Return which workers do not reach each other although both answer here, or None.
+
+        Once it is said it stays: a step that waited for a tensor then does not end when the link is back.
+
+        Parameters
+        ----------
+        limit_s : seconds without an answer that are too long.
+        unanswered : whether they count from the open question instead of from the last answer.
+        """
+        silent = self._leases.silent()
+        late_s = {pair: each.unanswered_s if unanswered else each.silent_s for pair, each in silent.items()}
+        pairs = cut_pairs(late_s, self._heartbeat.since_answers_s(), limit_s, self._heartbeat.interval_s)
+        self._cut = self._cut or cut_between({tuple(self.hosts[at] for at in pair): silent[pair].silent_s for pair in pairs})
+        return self._cut
 
 
 def _obstacle(host: str) -> str | None:
@@ -111,19 +136,26 @@ def _obstacle(host: str) -> str | None:
         return ""
 
 
-def _await_reachable(hosts: Sequence[str], end_s: float) -> None:
-    obstacles = {host: _obstacle(host) for host in hosts}
-    while any(reason is not None for reason in obstacles.values()) and time.monotonic() < end_s:
-        time.sleep(0.2)
+def _await_reachable(addresses: Addresses, end_s: float) -> None:
+    """Wait until all servers are reached; those that are reached before others tell with which list they were started."""
+    obstacles: dict[str, str | None] = dict.fromkeys(addresses.hosts, "")
+    while True:
         # Names are asked for again too: those of containers are known only once these have started.
-        obstacles = {host: None if reason is None else _obstacle(host) for host, reason in obstacles.items()}
+        late = {host: _obstacle(host) for host, reason in obstacles.items() if reason is not None}
+        obstacles |= late
+        if all(reason is None for reason in obstacles.values()):
+            return  # the leases tell all
+        for host in (host for host, reason in late.items() if reason is None):
+            check_list(host, addresses.hosts, addresses.complete)
+        if time.monotonic() >= end_s:
+            break
+        time.sleep(0.2)
     silent = [host for host, reason in obstacles.items() if reason == ""]
     unresolved = {split_address(host)[0]: reason for host, reason in obstacles.items() if reason}
     clauses = [f"the name {name} cannot be resolved here ({reason})" for name, reason in unresolved.items()]
     clauses += [f"no server answers on {', '.join(silent)}"] if silent else []
     remedies = ["correct the list of hosts"] * bool(unresolved) + ["start one there with hetero-mtf worker"] * bool(silent)
-    if clauses:
-        raise ClusterError(f"{', '.join(clauses)}", f"{' and '.join(remedies)}")
+    raise ClusterError(", ".join(clauses), " and ".join(remedies))
 
 
 def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerError | None]) -> ClusterRecord:
@@ -131,7 +163,7 @@ def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerE
 
     from hetero_mtf.runtime.session import WatchedSession, session_config  # imports TensorFlow
 
-    config = session_config(cluster=True)
+    config = session_config(range(len(hosts)))
     config.operation_timeout_in_ms = int(REACH_LIMIT_S * 1000)
     graph, texts = _probe(len(hosts))
     session = WatchedSession(target, graph, config, fault)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,9 +17,10 @@ from hetero_mtf.errors import HeteroError, WorkerError
 _LOOK_S = 0.25
 # for so long after a fault is known a call may still end by itself; its own answer is preferred
 _GRACE_S = 1.0
+CLOSE_LIMIT_S = 30.0
 
 
-def session_config(cluster: bool) -> tf.compat.v1.ConfigProto:
+def session_config(tasks: Sequence[int] = ()) -> tf.compat.v1.ConfigProto:
     """Return how sessions are configured.
 
     Nothing is placed elsewhere than asked, GPU memory grows as needed, and grappler's meta optimizer is off: on graphs of
@@ -26,13 +28,13 @@ def session_config(cluster: bool) -> tf.compat.v1.ConfigProto:
 
     Parameters
     ----------
-    cluster : whether the session is on a cluster; it then waits for the workers alone, not for other jobs.
+    tasks : numbers of the workers of the cluster that it is on; it waits for these alone, not for others that may be gone. Empty for a
+        session in this process.
     """
     config = tf.compat.v1.ConfigProto(allow_soft_placement=False)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.gpu_options.allow_growth = True
-    if cluster:
-        config.device_filters.append("/job:worker")
+    config.device_filters.extend(f"/job:worker/task:{task}" for task in tasks)
     return config
 
 
@@ -78,18 +80,19 @@ class WatchedCalls:
         self._idle: list[_Runner] = []
         self._interrupted: list[_Runner] = []
 
-    def __call__(self, call: Callable[[], Any], waits: bool = True) -> Any:
+    def __call__(self, call: Callable[[], Any], waits: bool = True, limit_s: float = float("inf")) -> Any:
         """Return what `call` returns.
 
         Parameters
         ----------
         call : the call.
         waits : whether it is made after a call that was interrupted here is done on the cluster.
+        limit_s : seconds after which it is abandoned; only for calls whose answer nobody needs.
 
         Raises
         ------
         WorkerError
-            If the cluster is at fault before the call or during it.
+            If the cluster is at fault before the call or during it, or the call takes too long.
         """
         fault = self._fault()
         if fault is not None:
@@ -103,7 +106,7 @@ class WatchedCalls:
             runner = _Runner()
         runner.give(call)
         try:
-            answer, error = self._answer(runner)
+            answer, error = self._answer(runner, limit_s)
         except BaseException as stop:
             runner.give(None)
             self._interrupted += [] if isinstance(stop, WorkerError) else [runner]
@@ -119,11 +122,14 @@ class WatchedCalls:
         while self._idle:
             self._idle.pop().give(None)
 
-    def _answer(self, runner: _Runner) -> tuple[Any, BaseException | None]:
+    def _answer(self, runner: _Runner, limit_s: float = float("inf")) -> tuple[Any, BaseException | None]:
+        end_s = time.monotonic() + limit_s
         while True:
             with contextlib.suppress(queue.Empty):
                 return runner.answers.get(timeout=_LOOK_S)
             fault = self._fault()
+            if fault is None and time.monotonic() >= end_s:
+                raise WorkerError(f"a call took longer than {limit_s:.0f} s", "start the workers again")
             if fault is None:
                 continue
             try:
@@ -176,7 +182,7 @@ class WatchedSession(tf.compat.v1.Session):
         self._open = False
         close = super().close
         with contextlib.suppress(HeteroError, tf.errors.OpError):
-            self._watch(close, waits=False)
+            self._watch(close, waits=False, limit_s=CLOSE_LIMIT_S)
         self._closed = True  # TensorFlow's own mark: a session that was dropped makes no more calls to its server
         self._callables.clear()
         self._watch.close()

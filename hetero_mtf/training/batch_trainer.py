@@ -106,6 +106,11 @@ class BatchTrainer:
         """Number of nodes in the TensorFlow graph so far."""
         return self._run.engine.nodes
 
+    @property
+    def fed_wait_s(self) -> float:
+        """Seconds for which steps under the present plan have waited until their batch was where devices read it."""
+        return self._run.engine.fed_wait_s
+
     def prepare(self, batch_size: int, verbose: str | int = "auto") -> Plan:
         """Return the plan in force; where there is none yet, choose one now rather than with the first batch.
 

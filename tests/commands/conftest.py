@@ -57,7 +57,7 @@ class Said:
     def sentence(self):
         """The one line on the error stream of a failed command."""
         lines = self.err.strip().splitlines()
-        assert self.code == 1 and len(lines) == 1 and lines[0].startswith("hetero-mtf: ") and "Traceback" not in self.err, self
+        assert self.code in (1, 138) and len(lines) == 1 and lines[0].startswith("hetero-mtf: ") and "Traceback" not in self.err, self
         return lines[0].removeprefix("hetero-mtf: ")
 
 

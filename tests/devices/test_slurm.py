@@ -8,7 +8,7 @@ from hetero_mtf.devices.addresses import Addresses
 from hetero_mtf.devices.slurm import expand_nodelist, parse_slurm
 from hetero_mtf.errors import ClusterError
 
-SLURM = {"SLURM_JOB_ID": "4321", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1"}
+SLURM = {"SLURM_JOB_ID": "4321", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1", "SLURM_NTASKS_PER_NODE": "2"}
 BATCH = {**SLURM, "SLURM_NTASKS": "3", "SLURM_NPROCS": "3", "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0"}
 
 
@@ -121,15 +121,64 @@ def test_a_worker_whose_step_differs_from_the_job_is_refused(variables, differen
         parse_slurm(variables, worker=True)
 
 
-@pytest.mark.parametrize("name", ["HET", "PACK"])
-@pytest.mark.parametrize("leader", [{}, {"SLURM_JOB_NODELIST": "n1", "SLURM_TASKS_PER_NODE": "1"}], ids=["salloc", "sbatch"])
-def test_a_heterogeneous_job_is_refused_with_the_nodes_of_its_groups(name, leader):
-    groups = {f"SLURM_JOB_NODELIST_{name}_GROUP_0": "n1", f"SLURM_JOB_NODELIST_{name}_GROUP_1": "g[1-2]"}
-    variables = {"SLURM_JOB_ID": "7", f"SLURM_{name}_SIZE": "2", **groups, **leader}
-    for worker in (False, True):
-        with pytest.raises(ClusterError, match=f"heterogeneous .*'2'.*{name}_GROUP_0 'n1'.*'g.1-2.'.*; give the hosts with hosts:"):
-            parse_slurm(variables, worker)
-    assert parse_slurm({**SLURM, f"SLURM_{name}_SIZE": "1"}) == parse_slurm(SLURM)
+def _components(kind="HET", **variables):
+    """Return what Slurm 22.05 sets in a job of one task on alpha and one on each of beta and gamma, with further variables."""
+    own = {"JOB_ID": ("2", "3"), "JOB_NODELIST": ("alpha", "beta,gamma"), "TASKS_PER_NODE": ("1", "1(x2)"), "NTASKS": ("1", "2")}
+    groups = {f"SLURM_{name}_{kind}_GROUP_{group}": value for name, values in own.items() for group, value in enumerate(values)}
+    return {f"SLURM_{kind}_SIZE": "2", "SLURM_JOB_ID": "2", **groups, **{f"SLURM_{name}": value for name, value in variables.items()}}
+
+
+def _task_of(nodes, counts, total, node="0", **changes):
+    """Return the variables of a task in a step, as srun sets them."""
+    step = {"STEP_ID": "0", "STEP_NODELIST": nodes, "STEP_TASKS_PER_NODE": counts, "STEP_NUM_TASKS": total, "PROCID": node, "LOCALID": "0"}
+    return {**step, "NODEID": node, "JOB_NODELIST": nodes, "TASKS_PER_NODE": counts, "NTASKS": total, "NPROCS": total, **changes}
+
+
+FIRST = {"JOB_NODELIST": "alpha", "TASKS_PER_NODE": "1", "NTASKS": "1", "NPROCS": "1", "NODEID": "0", "PROCID": "0", "LOCALID": "0"}
+THREE = ("alpha:61002", "beta:61002", "gamma:61002")
+
+
+@pytest.mark.parametrize("kind", ["HET", "PACK"])
+def test_a_heterogeneous_job_has_the_nodes_of_all_components_in_the_batch_script_and_in_a_step_over_all(kind):
+    assert parse_slurm(_components(kind, **FIRST)) == Addresses(THREE)
+    for node in range(3):
+        step = _components(kind, **_task_of("alpha,beta,gamma", "1(x3)", "3", str(node)))
+        assert parse_slurm(step, worker=True) == Addresses(THREE, node) and parse_slurm(step).hosts == THREE
+    assert parse_slurm({**SLURM, f"SLURM_{kind}_SIZE": "1"}) == parse_slurm(SLURM)
+
+
+def test_a_worker_in_a_step_over_the_first_component_alone_is_told_how_to_start_all():
+    variables = _components(**_task_of("alpha", "1", "1"))
+    said = "SLURM_STEP_NODELIST is 'alpha' and SLURM_JOB_NODELIST 'alpha,beta,gamma'; .* srun --het-group=0,1"
+    with pytest.raises(ClusterError, match=said):
+        parse_slurm(variables, worker=True)
+    assert parse_slurm(variables) == Addresses(THREE)  # a program may be there
+
+
+def test_components_that_share_a_node_have_other_ports_on_it():
+    shared = {"SLURM_JOB_NODELIST_HET_GROUP_1": "beta,alpha"}
+    assert parse_slurm({**_components(**FIRST), **shared}).hosts == ("alpha:61002", "beta:61002", "alpha:61003")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"SLURM_HET_SIZE": "3"}, "the Slurm job has 3 components and no SLURM_JOB_NODELIST_HET_GROUP_2; give the hosts"),
+        ({"SLURM_HET_SIZE": "two"}, "SLURM_HET_SIZE is 'two', which cannot be read"),
+        ({"SLURM_NTASKS_HET_GROUP_1": "5"}, "SLURM_NTASKS is '6' and SLURM_TASKS_PER_NODE '1,1.x2.', which are 3 tasks"),
+        ({"SLURM_JOB_NODELIST_HET_GROUP_1": "b["}, "the node list 'b.' cannot be read"),
+    ],
+)
+def test_components_that_cannot_be_read_are_refused(changes, sentence):
+    with pytest.raises(ClusterError, match=sentence):
+        parse_slurm({**_components(**FIRST), **changes})
+
+
+def test_an_exclusive_job_without_a_number_of_tasks_has_one_a_node_as_srun_starts_them():
+    batch = {"SLURM_JOB_ID": "4", "SLURM_JOB_NODELIST": "alpha,beta", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_PROCID": "0"}
+    step = {"SLURM_JOB_ID": "4", **{f"SLURM_{name}": value for name, value in _task_of("alpha,beta", "1(x2)", "2", "1").items()}}
+    assert parse_slurm(batch) == Addresses(("alpha:61004", "beta:61004"))
+    assert parse_slurm(step, worker=True) == Addresses(("alpha:61004", "beta:61004"), 1)
 
 
 @pytest.mark.parametrize("name", ["SLURM_NTASKS", "SLURM_NPROCS"])
@@ -139,7 +188,7 @@ def test_another_number_of_tasks_than_the_nodes_have_is_refused(name):
 
 
 def test_the_names_of_earlier_versions_are_read_where_those_of_today_are_not_set():
-    earlier = {"SLURM_JOBID": "4321", "SLURM_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1"}
+    earlier = {"SLURM_JOBID": "4321", "SLURM_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1", "SLURM_NPROCS": "3"}
     assert parse_slurm(earlier) == parse_slurm({**SLURM, "SLURM_JOBID": "5", "SLURM_NODELIST": "n9"}) == parse_slurm(SLURM)
 
 

@@ -32,7 +32,7 @@ def _of_test_cases() -> Any:
 CONFIGURATIONS: Mapping[str, Callable[[], Any]] = {
     "without folding": _of_test_cases,
     "rewriting": tf.compat.v1.ConfigProto,
-    "library's": lambda: session_config(cluster=False),
+    "library's": lambda: session_config(),
 }
 _LAYOUTS = {**test_public.LAYOUTS, **test_public.MORE_LAYOUTS}
 ZEROS = {name: _LAYOUTS[name] for name in ("with a zero", "all on one", "3x2", "2x3")}

@@ -54,7 +54,7 @@ def test_a_cluster_at_fault_is_not_called_at_all():
 
 
 def test_sessions_place_nothing_elsewhere_and_leave_grappler_out():
-    config = session_config(cluster=True)
+    config = session_config([0, 2])
     assert not config.allow_soft_placement and config.gpu_options.allow_growth
     assert config.graph_options.rewrite_options.disable_meta_optimizer
-    assert list(config.device_filters) == ["/job:worker"] and not session_config(cluster=False).device_filters
+    assert list(config.device_filters) == ["/job:worker/task:0", "/job:worker/task:2"] and not session_config().device_filters

@@ -71,7 +71,7 @@ class Epochs(keras.callbacks.Callback):
         self._stop = stop
         self._trainer, self._epochs, self._source = trainer, epochs, source
         self._batches = source.batches_per_epoch or 1
-        self._trained_s, self._waited_s, self._waited_before_s = 0.0, 0.0, 0.0
+        self._trained_s, self._waited_s, self._waited_before_s, self._fed_before_s = 0.0, 0.0, 0.0, 0.0
         self._path, self._every, self._keep_going, self._saved = saving.path, saving.every, saving.keep_going, 0
         self._kept, self._plans = saving.kept, saving.plans
         self._bar = contextlib.ExitStack()
@@ -126,11 +126,12 @@ class Epochs(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Count and time the step, and save if it is time."""
         spent_s, waited_s = time.perf_counter() - self._begin_s, self._source.waited_s - self._waited_before_s
-        self._waited_before_s = self._source.waited_s
+        fed_s = max(0.0, self._trainer.fed_wait_s - self._fed_before_s)  # part of the step, whose clock a move to another plan resets
+        self._waited_before_s, self._fed_before_s = self._source.waited_s, self._trainer.fed_wait_s
         if self._warm_up > 0:
             self._warm_up -= 1
         else:
-            self._trained_s, self._waited_s = self._trained_s + spent_s, self._waited_s + waited_s
+            self._trained_s, self._waited_s = self._trained_s + spent_s - fed_s, self._waited_s + waited_s + fed_s
             self.timed_steps += [(self._trainer.step - 1, spent_s)] if (self._first + self._steps + 1) % self._batches else []
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")

@@ -72,8 +72,8 @@ def terminable() -> Iterator[list[int]]:
     def end(number: int, frame: FrameType | None) -> None:
         heard.append(number)
         interrupt = signal.getsignal(signal.SIGINT)
-        if not callable(interrupt):
-            raise KeyboardInterrupt
+        if not callable(interrupt) or interrupt is signal.default_int_handler:
+            raise Interrupted("interrupted", number)
         interrupt(number, frame)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}

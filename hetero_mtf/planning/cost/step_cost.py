@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
 from hetero_mtf.planning.cost.clocks import Clocks
+from hetero_mtf.planning.cost.feeding import feed_s, unfed_launch_s
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
 
@@ -50,17 +51,27 @@ def predict(
     forward_s = end_s["forward"]
     backward_s = end_s["gradients"] - forward_s
     update_s = end_s["update"] - forward_s - backward_s
-    overhead_s = launch_s(costs)
+    overhead_s = fed_launch_s(costs, [stage], end_s["update"])
     step_s = overhead_s + end_s["update"]
     return Prediction(step_s, forward_s, backward_s, update_s, _parts(clocks, step_s, memory), overhead_s)
 
 
 def launch_s(costs: Costs) -> float:
     """Return the launch overhead: seconds to call a step and to send its batch to the devices, the same for every plan."""
-    profile, graph = costs.profile, costs.graph
-    sample_bytes = sum(output_bytes(graph, index) for index in graph.inputs)
-    launch_s = profile.launch_s + profile.feed_s_per_byte * profile.batch_size * sample_bytes
-    return profile.corrections.launch * launch_s
+    return unfed_launch_s(costs.profile)
+
+
+def fed_launch_s(costs: Costs, stages: Sequence[Stage], busy_s: float) -> float:
+    """Return the launch overhead, or what a step waits for its batch where that is sent to other hosts and takes longer than the step.
+
+    The batch is sent while the step before runs.
+
+    Parameters
+    ----------
+    stages : of a plan, which say which device gets what of the batch.
+    busy_s : seconds of the step without the launch overhead.
+    """
+    return max(launch_s(costs), feed_s(costs.profile, stages) - busy_s)
 
 
 def _parts(clocks: Clocks, step_s: float, with_memory: bool) -> tuple[DevicePart, ...]:

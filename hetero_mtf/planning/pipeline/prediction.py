@@ -17,7 +17,7 @@ from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import link_lines
-from hetero_mtf.planning.cost.step_cost import Spent, StageCost, launch_s, stage_cost
+from hetero_mtf.planning.cost.step_cost import Spent, StageCost, fed_launch_s, stage_cost
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
 from hetero_mtf.planning.layout.resharding import output_of
@@ -107,7 +107,7 @@ def predict_pipeline(costs: MicrobatchCosts, pipeline: Pipeline, rendezvous: boo
         shares = overlaps(line.tasks, [_hosts(costs.profile, stage) for stage in pipeline.stages])
         stage_costs = {size: list(map(blended, beside[size], alone[size], shares.tolist())) for size in beside}
         line = simulate(_costs(stage_costs, sent, sizes, execution.recompute, rendezvous), table, placed)
-    overhead_s = launch_s(costs.full_batch)
+    overhead_s = fed_launch_s(costs.full_batch, pipeline.stages, line.step_s)
     forward_s = max(entry.end_s for entry in line.tasks if entry.step_pass == "forward")
     used = _parts(
         costs, pipeline, [stage_costs[size] for size in sizes], [sent[size] for size in sizes], held, line, overhead_s + line.step_s

@@ -16,7 +16,7 @@ import numpy as np
 
 from hetero_mtf.planning.cost.clocks import Clocks
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.cost.step_cost import launch_s, predict
+from hetero_mtf.planning.cost.step_cost import fed_launch_s, predict
 from hetero_mtf.planning.layout.records import Alternative, DevicePart, LayerLayout, Prediction, Stage
 from hetero_mtf.planning.names import HALVES
 from hetero_mtf.planning.pipeline.group_stages import with_samples
@@ -151,7 +151,7 @@ def predict_two_batches(costs: MicrobatchCosts, stage: Stage) -> Prediction:
     for segment in recorded[0][2]:
         both.run(0, segment)
     update_s = both.meet() - forward_s - backward_s
-    overhead_s = launch_s(costs.full_batch)
+    overhead_s = fed_launch_s(costs.full_batch, [stage], forward_s + backward_s + update_s)
     step_s = overhead_s + forward_s + backward_s + update_s
     in_one = predict(costs.full_batch, stage)
     idle_s = np.maximum(0.0, step_s - both.compute_s - both.communication_s).tolist()

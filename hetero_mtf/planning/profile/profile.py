@@ -21,6 +21,7 @@ from hetero_mtf.planning.layout.arrangement import channels, split_units, trains
 from hetero_mtf.planning.profile.corrections import Corrections, correction_faults
 from hetero_mtf.planning.profile.curve import PASSES, Curve, curve_faults, interpolated
 from hetero_mtf.planning.profile.earlier_versions import EARLIER, current_fields
+from hetero_mtf.planning.profile.feed_link import FeedLink
 from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.units import bytes_text
 
@@ -50,6 +51,7 @@ class Profile:
     launch_s : seconds of a training step besides its layers and links: those of a session call on all devices.
     feed_s_per_byte : seconds for each byte of a step's batch, which is handed to the devices.
     corrections : what steps on the cluster took beside their predictions; none where none was run.
+    feed_links : from the training program to the devices of other hosts; empty where it shares memory with all.
 
     Raises
     ------
@@ -70,6 +72,7 @@ class Profile:
     launch_s: float = 0.0
     feed_s_per_byte: float = 0.0
     corrections: Corrections = Corrections()
+    feed_links: tuple[FeedLink, ...] = ()
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -165,7 +168,7 @@ class Profile:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _EMBEDDED}
-        for name in ("curves", "links", "memory"):
+        for name in ("curves", "links", "memory", "feed_links"):
             plain[name] = [dataclasses.asdict(entry) for entry in plain[name]]
         plain["versions"] = dict(self.versions)
         for name in ("optimizer", "corrections"):
@@ -281,6 +284,11 @@ def _entries(profile: Profile, devices: int | None) -> Iterator[tuple[bool, str,
         for name in ("spread", "message_s"):
             yield not 0 <= getattr(link, name) < math.inf, f"{path}.{name}", f"is {getattr(link, name):g}, must be zero or more"
         yield not 0 <= link.hidden <= 1, f"{path}.hidden", f"is {link.hidden:g}, must be from 0 to 1"
+    for index, feed_link in enumerate(profile.feed_links):
+        path, at = f"feed_links[{index}]", feed_link.device
+        yield at < 0 or (devices is not None and at >= devices), f"{path}.device", f"is {at}, there are {devices} devices"
+        for name in ("bytes_per_s", "together_bytes_per_s"):
+            yield not 0 < getattr(feed_link, name) < math.inf, f"{path}.{name}", f"is {getattr(feed_link, name):g}, must be above zero"
     for index, pool in enumerate(profile.memory):
         yield pool.free_bytes < 0, f"memory[{index}].free_bytes", f"is {pool.free_bytes}, must be zero or more"
 

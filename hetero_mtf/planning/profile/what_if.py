@@ -156,6 +156,7 @@ def with_twin(profile: Profile, device: str) -> Profile:
     twin = dataclasses.replace(original, name=name, tf_device=original.tf_device + suffix, pool=pool)
     curves = [c for c in profile.curves if cluster.devices[c.device].tf_device == original.tf_device]
     links = _copied(profile.links, at, new)
+    fed = [dataclasses.replace(link, device=new) for link in profile.feed_links if link.device == at]
     factors = profile.corrections.layers
     copied = [factor for factor in factors if cluster.devices[factor.device].tf_device == original.tf_device]
     grown = dataclasses.replace(
@@ -169,15 +170,20 @@ def with_twin(profile: Profile, device: str) -> Profile:
         cluster=grown,
         curves=(*profile.curves, *(dataclasses.replace(c, device=new) for c in curves)),
         links=(*profile.links, *links, *_between(profile, at, new)),
+        feed_links=(*profile.feed_links, *fed),
         memory=(*profile.memory, *_pool_copies(profile.memory, original.pool, pool, own)),
         corrections=dataclasses.replace(profile.corrections, layers=(*factors, *(dataclasses.replace(f, device=new) for f in copied))),
     )
 
 
 def with_bandwidth(profile: Profile, factor: float) -> Profile:
-    """Return the profile with the bandwidth of every link multiplied by a factor; latencies stay."""
+    """Return the profile with the bandwidth of every link multiplied by a factor, those from the program too; latencies stay."""
     cluster = dataclasses.replace(profile.cluster, links=_faster(profile.cluster.links, factor))
-    return dataclasses.replace(profile, cluster=cluster, links=_faster(profile.links, factor))
+    fed = tuple(
+        dataclasses.replace(link, bytes_per_s=factor * link.bytes_per_s, together_bytes_per_s=factor * link.together_bytes_per_s)
+        for link in profile.feed_links
+    )
+    return dataclasses.replace(profile, cluster=cluster, links=_faster(profile.links, factor), feed_links=fed)
 
 
 def with_memory(profile: Profile, device: str, free_bytes: int) -> Profile:

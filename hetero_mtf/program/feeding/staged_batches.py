@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +32,7 @@ class StagedBatches(abc.ABC):
     Attributes
     ----------
     arrays : (arrays,) what programs are built of; None likewise.
+    waited_s : seconds for which steps have waited until their batch was where devices read it.
     """
 
     def __init__(self, container: str, forms: Sequence[Form | None], dtypes: Sequence[tf.DType]) -> None:
@@ -39,6 +41,7 @@ class StagedBatches(abc.ABC):
         self._parts: dict[tuple[int, str, tuple[int, ...], tuple[int, ...]], tf.Tensor] = {}
         self._batch_refs: list[weakref.ref[BatchArrays] | None] = [None] * SLOTS
         self._read = self._filled = 0
+        self.waited_s = 0.0
         self._lock = threading.Lock()
         place_of = {number: place for place, number in enumerate(self._numbers)}
         self.arrays = tuple(
@@ -81,9 +84,11 @@ class StagedBatches(abc.ABC):
         ----------
         batch, arrays : as for `stage`; no step of the program may be under way.
         """
+        begun_s = time.perf_counter()
         with self._lock:
             slot = self._slot_of(batch)
             self._read = self._fill(batch, arrays) if slot is None else slot
+            self.waited_s += time.perf_counter() - begun_s
             return self._select(self._read)
 
     def _slot_of(self, batch: BatchArrays) -> int | None:

@@ -33,7 +33,7 @@ def _step(watch, trainer, source, clock, waited_s, spent_s):
 
 
 def test_waiting_is_a_part_of_all_steps_but_those_that_build_the_graph(clock):
-    trainer, source = types.SimpleNamespace(step=0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=5)
+    trainer, source = types.SimpleNamespace(step=0, fed_wait_s=0.0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=5)
     watch = Epochs(trainer, 1, source, Saving(None), StopRequest())
     for waited_s, spent_s in ((7.0, 30.0), (5.0, 20.0)):
         _step(watch, trainer, source, clock, waited_s, spent_s)
@@ -43,8 +43,18 @@ def test_waiting_is_a_part_of_all_steps_but_those_that_build_the_graph(clock):
     assert watch.waiting == pytest.approx(0.3) and watch.step_s == [3.0, 3.0]  # the last batch of an epoch may be short
 
 
+def test_a_step_that_waits_until_its_batch_has_reached_the_devices_waits_for_data(clock):
+    trainer, source = types.SimpleNamespace(step=0, fed_wait_s=0.0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=5)
+    watch = Epochs(trainer, 1, source, Saving(None), StopRequest())
+    for fed_s in (9.0, 9.0, 2.0, -20.0, 1.0):  # a move to another plan begins to count anew
+        trainer.fed_wait_s += fed_s
+        _step(watch, trainer, source, clock, 0.0, 3.0)
+    assert watch.waiting == pytest.approx(3.0 / 9.0)
+
+
 def test_columns_are_as_wide_as_their_names(capsys):
-    trainer, source = types.SimpleNamespace(step=0), types.SimpleNamespace(waited_s=0.0, batches_per_epoch=1, state=lambda: {"batch": 0})
+    trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0)
+    source = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=1, state=lambda: {"batch": 0})
     with Epochs(trainer, 1, source, Saving(None), StopRequest()) as watch:
         watch.on_epoch_begin(0)
         trainer.step = 1
@@ -56,7 +66,7 @@ def test_columns_are_as_wide_as_their_names(capsys):
 
 
 def test_a_training_that_stops_on_the_way_tells_where_to_go_on(clock, capsys):
-    trainer = types.SimpleNamespace(step=0, save=_save)
+    trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=_save)
     source = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9)
     for steps, said in ((1, ""), (5, "the state after step 4 is in run.npz: go on from there with --resume run.npz\n")):
         trainer.step = 0
@@ -84,7 +94,7 @@ RESUME = "the state after step 2 is in run.npz: go on from there with --resume r
     ],
 )
 def test_a_signal_ends_training_after_the_step_and_says_what_is_saved(clock, capsys, path, every, save, said):
-    trainer = types.SimpleNamespace(step=0, save=_save)
+    trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=_save)
     source, stop, saving = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9), StopRequest(), Saving(path, every)
     with pytest.raises(Interrupted, match=f"^{said}$") as ended, Epochs(trainer, 1, source, saving, stop) as watch, stop.deferred():
         for _ in range(2):
@@ -102,7 +112,7 @@ def _not_finite(path, only_finite):
 
 @pytest.mark.parametrize("save, fault", [(_full, CheckpointError), (_not_finite, NotFiniteError)])
 def test_a_save_on_the_way_that_fails_is_said_and_tried_again_at_the_next_period(clock, capsys, save, fault):
-    trainer = types.SimpleNamespace(step=0, save=save)
+    trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=save)
     source, stop = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9), StopRequest()
     watch = Epochs(trainer, 1, source, Saving("run.npz", 2, keep_going=True), stop)
     for steps in (2, 2, 2):
@@ -118,7 +128,7 @@ def test_a_save_on_the_way_that_fails_is_said_and_tried_again_at_the_next_period
 
 
 def test_a_state_that_is_not_finite_ends_training_unless_it_is_to_keep_going(clock):
-    trainer = types.SimpleNamespace(step=0, save=_not_finite)
+    trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=_not_finite)
     source = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9)
     with pytest.raises(NotFiniteError), Epochs(trainer, 1, source, Saving("run.npz", 1), StopRequest()) as watch:
         _step(watch, trainer, source, clock, 0.0, 1.0)

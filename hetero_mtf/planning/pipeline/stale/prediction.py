@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hetero_mtf.planning.cost.feeding import feed_s
 from hetero_mtf.planning.cost.step_cost import StageCost, launch_s, stage_cost
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import DevicePart, Prediction, Stage
@@ -98,9 +99,9 @@ def predict_stale(costs: MicrobatchCosts, stages: Sequence[Stage], execution: Ex
     at, parts = costs.at(size), [with_samples(stage, size) for stage in stages]
     back_s = [0.0, *boundaries_s(at, parts).tolist()]
     ticks = [LateStage(stage_cost(at, stage), execution, s == last, back_s[s]) for s, stage in enumerate(parts)]
-    tick_s, launched_s = max(tick.busy_s for tick in ticks), launch_s(costs.full_batch)
+    tick_s, count = max(tick.busy_s for tick in ticks), execution.microbatches
+    launched_s = max(launch_s(costs.full_batch), feed_s(costs.full_batch.profile, stages) / count - tick_s)
     slowest = max(ticks, key=lambda tick: tick.busy_s)
-    count = execution.microbatches
     step_s = count * (tick_s + launched_s)
     used = []
     for s, stage in enumerate(parts):

@@ -3,6 +3,7 @@
 # make mri      draw a cohort of MRI scans, train on it on two unequal devices and on one, and report (about 20 minutes)
 # make test     style, types, import rules, and the fast tests (about 4 minutes)
 # make test-all the same, then an eighth of the slow tests and laws, drawn by landing and commit; ten landings run them all (about 25 minutes)
+# make test-hosts tests on several hosts: network namespaces and a real Slurm, for root, where these are (about 10 minutes)
 # make test-every all tests, with more examples of each law (about an hour and a half)
 # make conformance compare every class of Keras with Keras itself (about two hours)
 # make coverage what `make test-every` runs of the package, in lines and branches
@@ -27,7 +28,7 @@ UNCOVERED := --deselect=tests/commands/test_main.py::test_a_signal_to_end_ends_l
   --deselect=tests/commands/test_train.py::test_a_disk_that_is_full_while_saving_leaves_no_half_file
 
 .DEFAULT_GOAL := train
-.PHONY: train mri test test-all test-every slow coverage conformance docs lint types imports compiled check install clean
+.PHONY: train mri test test-all test-hosts test-every slow coverage conformance docs lint types imports compiled check install clean
 
 train: $(STAMP)
 	@$(BIN)/python -m tools.train
@@ -44,6 +45,9 @@ slow: DRAWN := --drawn=$(shell tail -n 1 .ci/landings.csv | cut -d , -f 1):$(she
 slow: $(STAMP) compiled
 	@$(TIMED) "slow tests" $(BIN)/python $(THOROUGH) $(DRAWN) $(PARALLEL) -m "(slow or law) and not (slow and serial)"
 	@$(TIMED) "slow tests, one at a time" $(BIN)/python $(THOROUGH) $(DRAWN) -m "slow and serial"
+
+test-hosts: $(STAMP)
+	@$(BIN)/python -m pytest -q --hosts tests/hosts
 
 test-every: check
 	@$(BIN)/python $(THOROUGH) $(PARALLEL) -m "not (slow and serial)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pathlib
 import random
 import sys
 import time
@@ -28,6 +29,7 @@ hypothesis.settings.load_profile("fast")
 
 _SERIAL_FOLDERS = frozenset({"calibration", "runtime", "tools"})  # their slow tests time devices, or watch processes
 _SERIAL_FIXTURES = frozenset({"processes"})  # so do the slow tests that use these
+_HOSTS = pathlib.Path(__file__).resolve().parent / "hosts"
 
 
 _CHOSEN = ("fast", "few", "covering")  # marks by which few cases of a test are fast
@@ -36,7 +38,8 @@ _LEFT_OUT = "left out, as the time for slow tests is over"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of which slow tests are run."""
+    """Add the options of which tests are run."""
+    parser.addoption("--hosts", action="store_true", help="Run the tests of several hosts, which are left out else.")
     parser.addoption("--drawn", metavar="LANDING:COMMIT", type=Draw.parse, help="Run the slow tests and the laws drawn by these alone.")
 
 
@@ -68,6 +71,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("law")
     _mark_rest_of_cases_slow(items)
+    if not config.getoption("--hosts"):
+        config.hook.pytest_deselected(items=[item for item in items if _HOSTS in item.path.parents])
+        items[:] = [item for item in items if _HOSTS not in item.path.parents]
     config.hook.pytest_deselected(items=_leave_out_undrawn(config.getoption("--drawn"), items))
     for item in items:
         watches = _SERIAL_FOLDERS.intersection(item.path.parts) or _SERIAL_FIXTURES.intersection(getattr(item, "fixturenames", ()))

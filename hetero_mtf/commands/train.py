@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -56,7 +57,7 @@ from hetero_mtf.scratch_file import sole_writer
 @click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: not on the way]")
 @callback_options
 @click.option("--keep-going", is_flag=True, help="Go on training where the loss is NaN or infinite, rather than stop.")
-@click.option("--resume", metavar="FILE", help="Go on from a file that --save wrote, in mid-epoch too, under any plan.")
+@click.option("--resume", metavar="FILE", help="Go on from a file that --save wrote; auto: from that of --save, if it is there.")
 @click.option("--output", metavar="FILE.keras", help="Where to save the trained Keras model.")
 @shared.seed_option
 @click.option("--measured", metavar="FILE", help="Where to write measured step times, for explain.  [default: beside what is saved]")
@@ -76,6 +77,7 @@ def command(**options: Any) -> None:
     know is stored beside the state: state-data.json beside state.npz.
     """
     volumes, callbacks = VolumeOptions.taken(options), CallbackOptions.taken(options)
+    options["resume"] = _resumed(options["resume"], options["save"])
     options["measure"] = options["measure"] or default_measure(options, volumes)
     request = TrainRequest(volumes=volumes, callbacks=callbacks, **options)
     request.optimizer_choice  # raises where options exclude each other
@@ -89,6 +91,15 @@ def command(**options: Any) -> None:
     from hetero_mtf.commands.runs.train import train  # loads NumPy, which no help text and no wrong option waits for
 
     train(request)
+
+
+def _resumed(resume: str | None, save: str | None) -> str | None:
+    """Return the file to go on from: for "auto", as in a job that is started again, that of --save where there is one."""
+    if resume != "auto":
+        return resume
+    if save is None:
+        raise click.UsageError("--resume auto goes on from the file of --save FILE, which is missing")
+    return save if os.path.exists(save) else None
 
 
 def _check_used(request: TrainRequest) -> None:

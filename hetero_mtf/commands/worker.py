@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 from hetero_mtf.commands.process.quiet import load_tensorflow
+from hetero_mtf.commands.process.served import check_served
 from hetero_mtf.commands.process.start_line import print_start_line
 from hetero_mtf.devices import environment
 from hetero_mtf.devices.address_forms import split
@@ -21,13 +22,19 @@ from hetero_mtf.errors import ClusterError
 @click.option("--hosts", metavar="HOST:PORT,...", help="All servers, the same list in every worker.  [default: TF_CONFIG, or Slurm's job]")
 @click.option("--index", type=click.IntRange(0), help="Which of the servers this is, from 0.  [default: that of TF_CONFIG or Slurm]")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port of hosts that are written without one.")
-def command(hosts: str | None, index: int | None, port: int | None) -> None:
+@click.option("--allow", multiple=True, metavar="ADDRESS|NETWORK", help="Close the ports to all but these and the hosts.")
+@click.option("--open", "open_to_all", is_flag=True, help="Serve at an address of the public internet.")
+@click.option("--allow-root", is_flag=True, help="Serve as root.")
+def command(
+    hosts: str | None, index: int | None, port: int | None, allow: tuple[str, ...], open_to_all: bool, allow_root: bool
+) -> None:
     """Serve this machine's devices to one training program at a time until interrupted.
 
     The program reserves the worker on a second port: 20000 plus the last four digits of the worker's own port. When the program is
     killed, the worker starts afresh in the same process.
 
-    The server listens on every interface and has no authentication: run it in trusted networks only.
+    The server listens on every interface and has no authentication: run it in trusted networks only, or let it close its ports with
+    --allow, which needs nft and the right to write its rules. Ended by SIGTERM, it first waits up to 20 s for the program that uses it.
     """
     _check_port(hosts, port)
     addresses = _addresses(hosts, port, environment.variables(), numbered=index is not None)
@@ -35,12 +42,15 @@ def command(hosts: str | None, index: int | None, port: int | None) -> None:
     if task is None:
         remedy = "add --index, or in a Slurm job start it with srun"
         raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown", remedy)
+    if task < len(addresses.hosts):
+        check_served(addresses.hosts[task], open_to_all, allow_root)
     print_start_line(task=f"serving on {addresses.hosts[task]}" if task < len(addresses.hosts) else "")
     load_tensorflow()
     from hetero_mtf.runtime.worker import serve  # loads NumPy, which no help text waits for
 
     try:
-        serve(addresses.hosts, task, ready=lambda: click.echo(f"worker {task} serves on {addresses.hosts[task]}; interrupt it to end it"))
+        said = f"worker {task} serves on {addresses.hosts[task]}; interrupt it to end it"
+        serve(addresses.hosts, task, ready=lambda: click.echo(said), allowed=allow or None)
     except KeyboardInterrupt as stop:
         click.echo("hetero-mtf: interrupted", err=True)
         os._exit(128 + getattr(stop, "number", signal.SIGINT))  # TensorFlow's server cannot be stopped, only left

@@ -17,6 +17,7 @@ program that started it or, where that was killed too, by the next start of a cl
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import re
@@ -28,6 +29,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from hetero_mtf.devices.environment import variables
+from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.ports import split_address
 from hetero_mtf.runtime.processes.parent_death import start_time
 
 LIMIT_S = 2.0
@@ -70,10 +73,14 @@ class ClosedPorts:
             _run(self._nft, f"delete table inet {self.table}")
 
 
-def close_ports(ports: Sequence[int]) -> ClosedPorts:
+def close_ports(ports: Sequence[int], allowed: Sequence[str] = ()) -> ClosedPorts:
     """Close ports that nothing listens on yet, in the network namespace of this process, to all but this process's user.
 
     Root is refused like any other user, where this process is not root's: it can remove the rules, but need not connect.
+
+    Parameters
+    ----------
+    allowed : networks of other hosts that may connect.
 
     Raises
     ------
@@ -85,10 +92,10 @@ def close_ports(ports: Sequence[int]) -> ClosedPorts:
         raise RulesError("nft is not installed")
     table = table_name()
     try:
-        closed = ClosedPorts(nft, table, _hold(nft, table, ports))
+        closed = ClosedPorts(nft, table, _hold(nft, table, rules(table, ports, os.geteuid(), True, allowed)))
     except RulesError:
         _sweep(nft)
-        _run(nft, rules(table, ports, os.geteuid(), owned=False))
+        _run(nft, rules(table, ports, os.geteuid(), False, allowed))
         closed = ClosedPorts(nft, table, None)
     if not _reaches_itself(ports[0]):
         closed.remove()
@@ -96,7 +103,39 @@ def close_ports(ports: Sequence[int]) -> ClosedPorts:
     return closed
 
 
-def rules(table: str, ports: Sequence[int], user: int, owned: bool) -> str:
+def close_to_others(ports: Sequence[int], allowed: Sequence[str]) -> ClosedPorts:
+    """Close ports of this machine to all hosts but some, and to other users of it.
+
+    Parameters
+    ----------
+    allowed : "HOST:PORT", addresses, networks such as 192.0.2.0/24, or names, which are looked up now.
+
+    Raises
+    ------
+    ClusterError
+        If one of them is neither, or the rules cannot be set here.
+    """
+    networks = [network for each in allowed for network in _networks(each)]
+    try:
+        return close_ports(ports, networks)
+    except RulesError as fault:
+        remedy = "let the worker write nftables rules, as root or with CAP_NET_ADMIN, or close the ports otherwise and leave out --allow"
+        raise ClusterError(f"the ports {', '.join(map(str, ports))} cannot be closed to others ({fault})", remedy) from fault
+
+
+def _networks(text: str) -> list[str]:
+    """Return the networks that "HOST:PORT", an address, a network or a name stands for."""
+    with contextlib.suppress(ValueError):
+        return [str(ipaddress.ip_network(text, strict=False))]
+    name = split_address(text)[0] if re.search(r"[^:]:\d+$|\]:\d+$", text) else text.strip("[]")
+    try:
+        found = {str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
+    except (OSError, ValueError) as fault:
+        raise ClusterError(f"{text!r} is no address, network or known name ({fault})", "correct --allow or the list of hosts") from fault
+    return [str(ipaddress.ip_network(address)) for address in sorted(found)]
+
+
+def rules(table: str, ports: Sequence[int], user: int, owned: bool, allowed: Sequence[str] = ()) -> str:
     """Return nft's command for a table that closes ports, in one line, as `nft -i` executes each line at once.
 
     Parameters
@@ -105,15 +144,37 @@ def rules(table: str, ports: Sequence[int], user: int, owned: bool) -> str:
     ports : (ports,) ports of servers on this machine.
     user : id of the user who may connect over loopback.
     owned : whether the table ends with the process that makes it.
+    allowed : networks of other hosts that may connect.
     """
     opening = "tcp flags & (syn | ack) == syn tcp dport @ports"
     parts = [
         *(["flags owner"] if owned else []),
         f"set ports {{ type inet_service; elements = {{ {', '.join(map(str, ports))} }}; }}",
-        _chain("input", f'iifname != "lo" {opening}'),
+        *_sets(allowed),
+        _chain("input", *(f'iifname != "lo" {source}{opening}' for source in _sources(allowed))),
         _chain("output", f'oifname "lo" meta skuid != {user} {opening}'),  # the user of a socket is known in this hook only
     ]
     return f"add table inet {table} {{ {'; '.join(parts)}; }}"
+
+
+def _sets(allowed: Sequence[str]) -> list[str]:
+    """Return the sets of the networks that may connect, one a family that has any."""
+    networks = [ipaddress.ip_network(network) for network in allowed]
+    return [
+        f"set from{version} {{ type ipv{version}_addr; flags interval; auto-merge; elements = {{ {', '.join(own)} }}; }}"
+        for version in (4, 6)
+        if (own := [str(network) for network in networks if network.version == version])
+    ]
+
+
+def _sources(allowed: Sequence[str]) -> list[str]:
+    """Return what matches connections from other hosts than those that may connect; one match for all where none may."""
+    versions = {ipaddress.ip_network(network).version for network in allowed}
+    families = {4: "ip", 6: "ip6"}
+    if not versions:
+        return [""]
+    of_family = {version: f"{family} saddr != @from{version} " for version, family in families.items()}
+    return [match if version in versions else f"meta nfproto ipv{version} " for version, match in of_family.items()]
 
 
 def table_name() -> str:
@@ -195,9 +256,10 @@ def served_text(port: int) -> str:
     )
 
 
-def _chain(hook: str, match: str) -> str:
+def _chain(hook: str, *matches: str) -> str:
     # before priority 0, where the machine's own filters are, and behind -100, where destinations are translated
-    return f"chain {hook} {{ type filter hook {hook} priority -10; policy accept; {match} reject with tcp reset; }}"
+    refused = " ".join(f"{match} reject with tcp reset;" for match in matches)
+    return f"chain {hook} {{ type filter hook {hook} priority -10; policy accept; {refused} }}"
 
 
 def _nft() -> str | None:
@@ -209,7 +271,7 @@ def _nft_variables() -> dict[str, str]:
     return {**variables(), "LC_ALL": "C", "HOME": "/nonexistent"}  # nft -i writes a history into the home folder
 
 
-def _hold(nft: str, table: str, ports: Sequence[int]) -> subprocess.Popen[bytes]:
+def _hold(nft: str, table: str, rules_line: str) -> subprocess.Popen[bytes]:
     """Return a process of nft that owns a new table, once the table exists; tables without their process are swept by it."""
     pipe = subprocess.PIPE
     try:
@@ -217,7 +279,7 @@ def _hold(nft: str, table: str, ports: Sequence[int]) -> subprocess.Popen[bytes]
     except OSError as fault:
         raise RulesError(f"nft: {fault.strerror}") from fault
     try:
-        _write(holder, rules(table, ports, os.geteuid(), owned=True), "list tables inet")
+        _write(holder, rules_line, "list tables inet")
         listing = _listing(holder, table, time.monotonic() + LIMIT_S)
         _write(holder, *(f"delete table inet {name}" for name in orphans(listing, has_ended, _process_namespace())))
     except BaseException:

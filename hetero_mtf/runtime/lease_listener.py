@@ -79,6 +79,10 @@ class LeaseListener:
     task : which of them this is.
     lost : called, on another thread, with the name of a program that ended without a release.
 
+    Attributes
+    ----------
+    ending : whether the worker ends, so that a program that ends without a release is nothing.
+
     Raises
     ------
     ClusterError
@@ -88,10 +92,16 @@ class LeaseListener:
     def __init__(self, hosts: Sequence[str], task: int, lost: Callable[[str], None]) -> None:
         self._lost = lost
         self._hosts, self._task = list(hosts), task
+        self.ending = False
         self._greeting = json.dumps({"task": task, "hosts": list(hosts), "instance": uuid.uuid4().hex, "watches": True}).encode() + b"\n"
         self._listening = _bound(hosts, task)
         self._connections: list[_Connection] = []
         self._lease: _Lease | None = None
+
+    @property
+    def leased(self) -> bool:
+        """Whether a program uses the worker."""
+        return self._lease is not None
 
     def start(self) -> None:
         """Listen, on a thread of its own."""
@@ -196,7 +206,7 @@ class LeaseListener:
         if any(one.token for one in self._connections):
             return
         lease, self._lease = self._lease, None
-        if lease.broken:
+        if lease.broken and not self.ending:
             self._lost(lease.holder)
 
 

@@ -12,9 +12,11 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.devices.instruction_sets import VARIABLE, setting
 from hetero_mtf.errors import ClusterError
@@ -29,12 +31,22 @@ PORT_TAKEN = 98
 # let sending and receiving go on meanwhile.
 _PINNED_INTER_OP_THREADS = 4
 _WAKE_S = 0.5
+GRACE_S = 20.0  # less than the 30 s after which Slurm and Kubernetes kill
+_RELEASED_S = 0.1
 
 
 def serve(
-    hosts: Sequence[str], task: int, *, threads: int | None = None, ready: Callable[[], None] | None = None, leased: bool = True
+    hosts: Sequence[str],
+    task: int,
+    *,
+    threads: int | None = None,
+    ready: Callable[[], None] | None = None,
+    leased: bool = True,
+    allowed: Sequence[str] | None = None,
 ) -> None:
     """Run the server of one task until the process is interrupted. No Python program can stop such a server: end the process.
+
+    By a signal other than SIGINT it ends when the program that uses it has released it, at most `GRACE_S` seconds later.
 
     A leased server is for one program at a time. When that program is killed, this process executes itself again, with the same
     process id: the system then frees all that the program left, which TensorFlow would keep for ever.
@@ -46,17 +58,19 @@ def serve(
     threads : cores to use, as intra-op threads; None for all. A pinned worker of one core takes 1.
     ready : called once the server listens.
     leased : whether programs ask for the lease of the server; not where it ends with the one program that started it.
+    allowed : addresses and networks that may connect besides the hosts of the list, while it serves; None leaves its ports as they are.
 
     Raises
     ------
     ClusterError
-        If the task is not in the list, its address is not of this machine, or a port is in use.
+        If the task is not in the list, its address is not of this machine, a port is in use, or its ports cannot be closed to others.
     """
     if not 0 <= task < len(hosts):
         raise ClusterError(f"task {task} is not among the {len(hosts)} hosts {', '.join(hosts)}", "number tasks from 0")
     port = split_address(hosts[task])[1]
     check_port(port)
     bypass_proxy(hosts)
+    closed = None if allowed is None else firewall.close_to_others([port, lease_port(port)], [*hosts, *allowed])
     listener = LeaseListener(hosts, task, _start_again) if leased else None
     try:
         server = _server(hosts, task, threads, port)
@@ -66,13 +80,30 @@ def serve(
         raise
     if listener is not None:
         listener.start()
-        firewall.tell_once(firewall.served_text(port))
+        if closed is None:
+            firewall.tell_once(firewall.served_text(port))
     if ready is not None:
         ready()
     never = threading.Event()
-    while not never.wait(_WAKE_S):  # a signal that comes just before a wait without end would not be handled
-        pass
+    try:
+        while not never.wait(_WAKE_S):  # a signal that comes just before a wait without end would not be handled
+            pass
+    except KeyboardInterrupt as stop:
+        if listener is not None and getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
+            _await_release(listener)
+        raise
+    finally:
+        if closed is not None:
+            closed.remove()
     del server
+
+
+def _await_release(listener: LeaseListener) -> None:
+    """Wait a while for the program that uses this worker: where a job ends, both are told so at once, and the program saves its state."""
+    listener.ending, end_s = True, time.monotonic() + GRACE_S
+    with contextlib.suppress(KeyboardInterrupt):  # who asks twice does not wait
+        while listener.leased and time.monotonic() < end_s:
+            time.sleep(_RELEASED_S)
 
 
 def _server(hosts: Sequence[str], task: int, threads: int | None, port: int) -> object:

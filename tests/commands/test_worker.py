@@ -32,7 +32,7 @@ def test_a_process_of_the_chief_is_told_that_only_workers_serve(cli, monkeypatch
     assert (
         'TF_CONFIG has the task {"type": "chief", "index": 0}, and only cluster.worker serves: 192.0.2.1:1; start' in cli("worker").sentence
     )
-    assert "192.0.2.1:1, worker 0 of 192.0.2.1:1, is no address of this machine" in cli("worker", "--index", "0").sentence
+    assert "192.0.2.1:1, worker 0 of 192.0.2.1:1, is no address of this machine" in cli("worker", "--allow-root", "--index", "0").sentence
 
 
 def test_a_worker_of_a_slurm_job_outside_a_step_is_told_to_use_srun_and_in_a_part_of_the_job_is_refused(cli, monkeypatch):
@@ -56,18 +56,19 @@ def test_a_port_in_use_is_refused(cli):
         taken.bind(("0.0.0.0", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"port {port} is in use by another process" in cli("worker", "--hosts", f"127.0.0.1:{port}", "--index", "0").sentence
+        said = cli("worker", "--allow-root", "--hosts", f"127.0.0.1:{port}", "--index", "0").sentence
+        assert f"port {port} is in use by another process" in said
 
 
 def test_an_address_that_is_not_of_this_machine_is_refused(cli):
-    said = cli("worker", "--hosts", "127.0.0.1:61000,192.0.2.1:61001", "--index", "1").sentence
+    said = cli("worker", "--allow-root", "--hosts", "127.0.0.1:61000,192.0.2.1:61001", "--index", "1").sentence
     assert "192.0.2.1:61001, worker 1 of 127.0.0.1:61000, 192.0.2.1:61001, is no address of this machine; correct --index or" in said
 
 
 @pytest.mark.slow
 def test_a_worker_serves_its_devices_until_interrupted(start, cli):
     host = f"127.0.0.1:{free_ports(1)[0]}"
-    process = start("worker", "--hosts", host, "--index", "0")
+    process = start("worker", "--allow-root", "--hosts", host, "--index", "0")
     assert f"worker 0 serves on {host}" in process.stdout.readline()
     said = cli("devices", "--cluster", f"hosts:{host}")
     assert said.code == 0 and "worker:0" in said.out

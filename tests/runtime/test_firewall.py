@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime import firewall
 from hetero_mtf.runtime.ports import free_ports
 from hetero_mtf.runtime.processes.parent_death import start_time
@@ -62,6 +63,32 @@ def test_the_rules_name_the_ports_once_and_refuse_others_alone():
     assert f'hook input priority -10; policy accept; iifname != "lo" {opening}' in line
     assert f'hook output priority -10; policy accept; oifname "lo" meta skuid != 1000 {opening}' in line
     assert firewall.rules("a", [61000, 61007], 1000, owned=False) == line.replace("flags owner; ", "").replace("hetero_mtf_1_2_3", "a")
+
+
+def test_other_hosts_that_may_connect_are_named_by_family():
+    opening = "tcp flags & (syn | ack) == syn tcp dport @ports reject with tcp reset"
+    line = firewall.rules("a", [2222], 1000, False, ["192.0.2.1/32", "2001:db8::/64", "198.51.100.0/24"])
+    assert "set from4 { type ipv4_addr; flags interval; auto-merge; elements = { 192.0.2.1/32, 198.51.100.0/24 }; }" in line
+    assert "set from6 { type ipv6_addr; flags interval; auto-merge; elements = { 2001:db8::/64 }; }" in line
+    assert f'iifname != "lo" ip saddr != @from4 {opening}; iifname != "lo" ip6 saddr != @from6 {opening}' in line
+    only_four = firewall.rules("a", [2222], 1000, False, ["192.0.2.1/32"])
+    assert f'iifname != "lo" ip saddr != @from4 {opening}; iifname != "lo" meta nfproto ipv6 {opening}' in only_four
+    assert "from6" not in only_four
+
+
+def test_what_may_connect_is_an_address_a_network_or_a_name():
+    networks = firewall._networks
+    assert networks("192.0.2.1") == networks("192.0.2.1:2222") == ["192.0.2.1/32"] and networks("192.0.2.7/24") == ["192.0.2.0/24"]
+    assert networks("[2001:db8::1]:2222") == networks("2001:db8::1") == ["2001:db8::1/128"] and "127.0.0.1/32" in networks("localhost:1")
+    for unknown in ("no-such-host.invalid", "192.0.2.1/99", ""):
+        with pytest.raises(ClusterError, match="is no address, network or known name"):
+            firewall.close_to_others([61000], [unknown])
+
+
+def test_ports_that_cannot_be_closed_to_others_are_not_served(nft):
+    nft(REFUSED)
+    with pytest.raises(ClusterError, match="the ports 61000 cannot be closed to others .*Operation not permitted.*leave out --allow"):
+        firewall.close_to_others([61000], ["192.0.2.1"])
 
 
 def test_only_tables_whose_process_is_gone_are_orphans():

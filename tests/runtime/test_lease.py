@@ -209,3 +209,15 @@ def test_a_port_of_the_lease_in_use_is_named():
         message = f"port {lease_port(port)}, on which the worker on port {port} grants its lease, cannot be opened .*; choose another"
         with pytest.raises(ClusterError, match=message):
             LeaseListener([f"127.0.0.1:{port}"], 0, pytest.fail)
+
+
+def test_a_worker_that_ends_waits_for_the_release_and_does_not_start_again(eventually):
+    host, lost = f"127.0.0.1:{free_ports(1)[0]}", []
+    listener = LeaseListener([host], 0, lost.append)
+    listener.start()
+    assert not listener.leased
+    leases = _take([host])
+    assert listener.leased
+    listener.ending = True
+    leases.abandon()
+    assert eventually(lambda: not listener.leased) and lost == []

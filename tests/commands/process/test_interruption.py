@@ -51,9 +51,9 @@ def test_a_worker_wakes_now_and_then_to_hear_signals():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_worker_interrupted_as_it_begins_to_serve_ends(start, number, code):
-    process = start("worker", "--hosts", f"127.0.0.1:{free_ports(1)[0]}", "--index", "0")
+    process = start("worker", "--allow-root", "--hosts", f"127.0.0.1:{free_ports(1)[0]}", "--index", "0")
     assert "serves on" in process.stdout.readline()
     process.send_signal(number)
     _, err = process.communicate(timeout=30)

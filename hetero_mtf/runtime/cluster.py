@@ -17,9 +17,9 @@ from hetero_mtf.runtime.container import Container
 from hetero_mtf.runtime.emulation import Emulation
 from hetero_mtf.runtime.faults import explain, is_lost_connection
 from hetero_mtf.runtime.freeing import free_containers
-from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
 from hetero_mtf.runtime.in_process import InProcess
 from hetero_mtf.runtime.limits.cores import read_shares
+from hetero_mtf.runtime.liveness.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
 from hetero_mtf.runtime.remote import Remote
 
 # TensorFlow, and `session`, which imports it, are imported where a session is opened: a cluster is made and described without them.

@@ -24,9 +24,9 @@ from hetero_mtf.devices.records import LIMITS, ClusterRecord
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime import firewall
 from hetero_mtf.runtime.faults import log_end
-from hetero_mtf.runtime.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.limits import cgroup
 from hetero_mtf.runtime.limits.cores import check_shares, pack
+from hetero_mtf.runtime.liveness.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.ports import free_ports, split_address
 from hetero_mtf.runtime.worker import PORT_TAKEN
 

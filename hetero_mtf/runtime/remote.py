@@ -14,9 +14,9 @@ from hetero_mtf.devices.host import available_bytes, cpu_cores, cpu_model
 from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime.faults import explain
-from hetero_mtf.runtime.heartbeat import LOOK_AT_BOTH, WORKER_TIMEOUT_S, Heartbeat, silence
-from hetero_mtf.runtime.lease import Leases, check_list
-from hetero_mtf.runtime.peers import cut_between, cut_pairs
+from hetero_mtf.runtime.liveness.heartbeat import LOOK_AT_BOTH, WORKER_TIMEOUT_S, Heartbeat, silence
+from hetero_mtf.runtime.liveness.lease import Leases, check_list
+from hetero_mtf.runtime.liveness.peers import cut_between, cut_pairs
 from hetero_mtf.runtime.ports import split_address
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from hetero_mtf.devices.environment import bypass_proxy
 from hetero_mtf.devices.instruction_sets import VARIABLE, setting
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime import firewall
-from hetero_mtf.runtime.lease_listener import LeaseListener
+from hetero_mtf.runtime.liveness.lease_listener import LeaseListener
 from hetero_mtf.runtime.ports import check_port, split_address
 from hetero_mtf.runtime.processes.parent_death import tie_to_parent
 from hetero_mtf.runtime.shared.worker_functions import register

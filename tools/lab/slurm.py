@@ -20,6 +20,7 @@ from tools.lab.namespaces import HERE, Lab, end
 
 _START_S = 30.0
 _CONTROLLER_PORT, _NODE_PORT = 6817, 6818
+_FEATURES = ("a100", "v100")  # of the first host, and of the others, as a script may ask for unlike nodes
 _CONFIGURATION = """\
 ClusterName=lab
 SlurmctldHost={here}({address})
@@ -165,8 +166,8 @@ class Slurm:
         ports = {"controller_port": _CONTROLLER_PORT, "node_port": _NODE_PORT}
         head = _CONFIGURATION.format(here=socket.gethostname(), address=self._lab.address(HERE), folder=folder, **ports)
         nodes = [
-            f"NodeName={name} NodeAddr={self._lab.address(name)} NodeHostname={name} CPUs={self._cores} State=UNKNOWN"
-            for name in self._lab.names
+            f"NodeName={name} NodeHostname={name} NodeAddr={self._lab.address(name)} CPUs={self._cores} Feature={_FEATURES[place > 0]}"
+            for place, name in enumerate(self._lab.names)
         ]
         partition = f"PartitionName=all Nodes={','.join(self._lab.names)} Default=YES MaxTime=INFINITE State=UP"
         (folder / "slurm.conf").write_text("\n".join([head, *nodes, partition, ""]))

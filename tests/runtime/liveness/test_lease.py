@@ -10,9 +10,9 @@ import pytest
 
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
-from hetero_mtf.runtime import lease, lease_listener
-from hetero_mtf.runtime.lease import Leases
-from hetero_mtf.runtime.lease_listener import REQUEST_BYTES, LeaseListener
+from hetero_mtf.runtime.liveness import lease, lease_listener
+from hetero_mtf.runtime.liveness.lease import Leases
+from hetero_mtf.runtime.liveness.lease_listener import REQUEST_BYTES, LeaseListener
 from hetero_mtf.runtime.ports import free_ports
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.errors import WorkerError
-from hetero_mtf.runtime.heartbeat import Heartbeat, Silence
+from hetero_mtf.runtime.liveness.heartbeat import Heartbeat, Silence
 
 _AGAIN_S = 1.0
 _LATE_S = 1.5  # an answer that takes longer is told of; it comes within a fifth of a second

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hetero_mtf.runtime.heartbeat import Heartbeat
+from hetero_mtf.runtime.liveness.heartbeat import Heartbeat
 from hetero_mtf.runtime.ports import free_ports
 
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from hetero_mtf.errors import WorkerError
-from hetero_mtf.runtime.heartbeat import Silence
-from hetero_mtf.runtime.lease import Leases
-from hetero_mtf.runtime.lease_listener import LeaseListener
-from hetero_mtf.runtime.peers import cut_between, cut_pairs, read_silent
+from hetero_mtf.runtime.liveness.heartbeat import Silence
+from hetero_mtf.runtime.liveness.lease import Leases
+from hetero_mtf.runtime.liveness.lease_listener import LeaseListener
+from hetero_mtf.runtime.liveness.peers import cut_between, cut_pairs, read_silent
 from hetero_mtf.runtime.ports import free_ports
 
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])

@@ -28,7 +28,7 @@ from typing import Any
 from hetero_mtf.devices.address_forms import is_ip
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
-from hetero_mtf.runtime.peers import Peers
+from hetero_mtf.runtime.liveness.peers import Peers
 from hetero_mtf.runtime.ports import split_address
 
 REQUEST_BYTES = 256

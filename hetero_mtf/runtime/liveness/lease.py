@@ -18,9 +18,9 @@ from typing import Any
 
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
-from hetero_mtf.runtime.heartbeat import Silence
-from hetero_mtf.runtime.lease_listener import REQUEST_BYTES, keep_alive
-from hetero_mtf.runtime.peers import read_silent
+from hetero_mtf.runtime.liveness.heartbeat import Silence
+from hetero_mtf.runtime.liveness.lease_listener import REQUEST_BYTES, keep_alive
+from hetero_mtf.runtime.liveness.peers import read_silent
 from hetero_mtf.runtime.ports import split_address
 
 _ANSWER_S = 5.0

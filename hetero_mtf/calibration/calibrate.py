@@ -21,8 +21,17 @@ from hetero_mtf.calibration.alone import accompanied, by_process, distinct, heav
 from hetero_mtf.calibration.calibration_budget import CalibrationWarning, DeviceCounts, Effort, effort_within
 from hetero_mtf.calibration.feed_speed import measure_feed_links
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
-from hetero_mtf.calibration.links import between, measure_link, pair_kind
-from hetero_mtf.calibration.reuse import CHECKS, DEVIATION, MeasurementTarget, deviation, kept_corrections, kept_curves, kept_link
+from hetero_mtf.calibration.links import between, link_factor, measure_link, pair_kind
+from hetero_mtf.calibration.reuse import (
+    CHECKS,
+    DEVIATION,
+    LINK_DEVIATION,
+    MeasurementTarget,
+    deviation,
+    kept_corrections,
+    kept_curves,
+    kept_link,
+)
 from hetero_mtf.calibration.rough import rough_profile
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.calibration.turns import Turns
@@ -222,16 +231,31 @@ class _LayerBench:
         """Return the links of all pairs of devices, measured one after another, or kept between unchanged devices."""
         windows, devices = self.effort.windows.links, self.cluster.devices
         links: list[Link] = []
+        holding: dict[Hashable, bool] = {}
         measured: dict[Hashable, Sequence[Link]] = {}
         for first, second in self.pairs:
             kept = kept_link(self.earlier, self.cluster.record, first, second) if {first, second} <= unchanged else None
             pair = pair_kind(devices, first, second) if self.effort.shares_links else (first, second)
+            if kept is not None and pair not in holding:
+                holding[pair] = self._link_holds(kept[0])
+            kept = kept if holding.get(pair, False) else None
             if kept is None and pair not in measured:
                 with _explained(self.cluster), self.context.turns.take():
                     measured[pair] = measure_link(self.cluster, first, second, windows)
             links += kept or between(measured[pair], first, second)
             advance(f"link {devices[first].name} to {devices[second].name}")
         return links
+
+    def _link_holds(self, link: Link) -> bool:
+        """Measure one size over a link that would be kept, and warn if it takes another time than it took."""
+        with _explained(self.cluster), self.context.turns.take():
+            factor = link_factor(self.cluster, link, self.effort.windows.links)
+        if 1 / LINK_DEVIATION <= factor <= LINK_DEVIATION:
+            return True
+        names = " and ".join(self.cluster.devices[index].name for index in (link.source, link.destination))
+        text = f"a transfer between {names} takes {factor:.2g} times as long as in the earlier profile; the link is measured again"
+        warnings.warn(CalibrationWarning(text), stacklevel=2)
+        return False
 
     def measure_launch(self, unchanged: set[int], advance: Advance) -> LaunchOverhead:
         """Return the launch overhead of a step on all devices, measured or kept where all devices are unchanged."""

@@ -8,6 +8,7 @@ Hops of sizes n_i that take t_i seconds give latency a and seconds a byte b:
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +20,11 @@ from hetero_mtf.calibration.windows import Windows, repeated_run
 from hetero_mtf.calibration.work import Work, work_on
 from hetero_mtf.devices.records import Device, Link
 
-# float32 elements of the tensors that are exchanged: 64 bytes, 64 KiB, 1 MiB, 4 MiB.
+# float32 elements of the tensors that are exchanged: 64 bytes, 64 KiB, 1 MiB, 4 MiB; all but the first are smaller on a slow link.
 ELEMENTS = (16, 2**14, 2**18, 2**20)
+LONGEST_HOP_S = 0.05  # of the largest tensors
+SMALLER = (0, 2, 4, 6, 8)  # powers of two by which tensors are smaller
+CHECKED = 2  # of the sizes, which a link that is kept is measured with
 HOPS = 6
 # Small tensors that are exchanged at once, to measure the seconds of each further one.
 MESSAGES = 9
@@ -72,18 +76,50 @@ def measure_link(cluster: Any, first: int, second: int, windows: Windows) -> tup
     of t seconds the part 1 - e / t is hidden, measured with the largest tensors; e is the upper quartile, as the difference of two long
     runs scatters, and what is not charged wrongly makes a plan wait.
     """
-    graph = tf.Graph()
+    sizes, graph = _sizes(cluster, first, second), tf.Graph()
     with graph.as_default():
-        chains = _chains([cluster.devices[index].tf_device for index in (first, second)])
+        chains = _chains([cluster.devices[index].tf_device for index in (first, second)], sizes)
     with cluster.session(graph) as session:
         idle = _idle_hops(session, chains, windows)
-        hops = {elements: _hop(session, chains, elements, idle[elements], windows) for elements in ELEMENTS}
+        hops = {elements: _hop(session, chains, elements, idle[elements], windows) for elements in sizes}
         message_s = _message(session, chains, windows)
-        hidden = _hidden(session, chains, hops[ELEMENTS[-1]][0], windows)
-    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in ELEMENTS], [seconds for seconds, _ in hops.values()])
+        hidden = _hidden(session, chains, hops[sizes[-1]][0], windows)
+    latency_s, seconds_per_byte = fitted_line([4 * elements for elements in sizes], [seconds for seconds, _ in hops.values()])
     spread = max(spread for _, spread in hops.values())
     measured = (latency_s, 1 / max(seconds_per_byte, 1e-15), spread, min(message_s, latency_s), hidden)
     return Link(first, second, *measured), Link(second, first, *measured)
+
+
+def link_factor(cluster: Any, link: Link, windows: Windows) -> float:
+    """Return how many times as long a tensor of one size takes over a link between computing devices as it took when it was measured.
+
+    Parameters
+    ----------
+    cluster, windows : as for `measure_link`.
+    link : as it was measured.
+    """
+    elements, graph = _sizes(cluster, link.source, link.destination)[CHECKED], tf.Graph()
+    with graph.as_default():
+        chains = _chains([cluster.devices[index].tf_device for index in (link.source, link.destination)], (elements,))
+    with cluster.session(graph) as session:
+        idle = _idle_hops(session, chains, windows)
+        seconds, _ = _hop(session, chains, elements, idle[elements], windows)
+    return seconds / (link.latency_s + 4 * elements / link.bandwidth_bytes_per_s)
+
+
+def _sizes(cluster: Any, first: int, second: int) -> tuple[int, ...]:
+    """Return the float32 elements of the tensors to exchange: on a slow link smaller ones, so that none takes long."""
+    graph, tried = tf.Graph(), ELEMENTS[1]
+    with graph.as_default():
+        chain = _exchanges([cluster.devices[index].tf_device for index in (first, second)], tried, HOPS)
+    with cluster.session(graph) as session:
+        session.run(chain)
+        begun_s = time.perf_counter()
+        session.run(chain)
+        hop_s = (time.perf_counter() - begun_s) / HOPS
+    longest = [shift for shift in SMALLER if hop_s * (ELEMENTS[-1] >> shift) / tried <= LONGEST_HOP_S]
+    shift = min(longest, default=SMALLER[-1])
+    return (ELEMENTS[0], *(elements >> shift for elements in ELEMENTS[1:]))
 
 
 def measure_idle_link(cluster: Any, first: int, second: int, windows: Windows) -> tuple[Link, Link]:
@@ -188,11 +224,11 @@ def _runs(session: Any, operations: Mapping[str, tf.Operation], feed: Mapping[An
     return {name: repeated_run(session, operation, feed) for name, operation in operations.items()}
 
 
-def _chains(devices: Sequence[str]) -> _Chains:
+def _chains(devices: Sequence[str], sizes: Sequence[int]) -> _Chains:
     work = tuple(work_on(device) for device in devices)
-    swapping = {elements: _chain(devices, work, elements, 1) for elements in ELEMENTS}
+    swapping = {elements: _chain(devices, work, elements, 1) for elements in sizes}
     several, still = (_chain(devices, work, ELEMENTS[0], count) for count in (MESSAGES, 0))
-    return _Chains(swapping, several, still, _chain_beside(devices, work), work)
+    return _Chains(swapping, several, still, _chain_beside(devices, work, sizes[-1]), work)
 
 
 def _chain(devices: Sequence[str], work: Sequence[Work], elements: int, messages: int) -> tf.Operation:
@@ -220,13 +256,13 @@ def _exchanges(devices: Sequence[str], elements: int, hops: int) -> tf.Operation
         return tf.no_op()
 
 
-def _chain_beside(devices: Sequence[str], work: Sequence[Work]) -> tf.Operation:
+def _chain_beside(devices: Sequence[str], work: Sequence[Work], elements: int) -> tf.Operation:
     """Return the operation that computes `HOPS` times, and exchanges the largest tensors as often without waiting for what it computes."""
     worked, exchanged = [], []
     for device in devices:
         with tf.device(device):
             worked.append([tf.zeros([ELEMENTS[0]])])
-            exchanged.append([tf.zeros([ELEMENTS[-1]])])
+            exchanged.append([tf.zeros([elements])])
     for _ in range(HOPS):
         worked = [each.after(tensors) for each, tensors in zip(work, worked)]
         exchanged = [_sums(device, list(zip(*exchanged))) for device in devices]

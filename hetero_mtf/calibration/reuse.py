@@ -19,6 +19,7 @@ from hetero_mtf.planning.profile.validity import PROGRAMS, STALE_DAYS, days_old,
 
 # A device whose points deviate by more than this part from their earlier seconds is measured again.
 DEVIATION = 0.15
+LINK_DEVIATION = 1.5  # times as long or as short as it took; transfers between limited cores scatter
 # So many checks must deviate before that: a disturbance passes.
 CHECKS = 2
 

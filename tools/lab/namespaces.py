@@ -111,11 +111,15 @@ class Lab:
         for name in self.names:
             _call(["ip", "netns", "exec", self._space(name), "nft", "delete", "table", "inet", "cut"], check=False)
 
-    def close(self) -> None:
-        """End what was started and remove the hosts. Closing twice is harmless."""
+    def end_processes(self) -> None:
+        """End what was started."""
         for process in self._processes:
             end(process)
         self._processes = []
+
+    def close(self) -> None:
+        """End what was started and remove the hosts. Closing twice is harmless."""
+        self.end_processes()
         for name in self.names:
             for number in _call(["ip", "netns", "pids", self._space(name)], check=False).split():
                 with contextlib.suppress(OSError):

@@ -269,7 +269,7 @@ class _LayerBench:
         return overhead
 
     def measure_feeds(self) -> tuple[FeedLink, ...]:
-        """Return the links from this program to the devices; they are measured anew every time, which takes a second."""
+        """Return the links from this program to the devices; they are measured every time, which takes a second."""
         with _explained(self.cluster), self.context.turns.take():
             return measure_feed_links(self.cluster, self.devices)
 

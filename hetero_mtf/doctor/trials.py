@@ -30,7 +30,7 @@ from hetero_mtf.units import bytes_text, seconds_text
 
 STEPS, BATCH = 3, 12
 LIMITS = {"float64": 1e-8, "float32": 1e-4}
-WORTH = 1.1  # times as fast as the fastest device alone
+PAYS = 1.1  # times as fast as the fastest device alone
 KERAS_STEPS, KERAS_LIMIT_S = 12, 8.0
 PLANNED, BESIDE = "planned", ("filters", "batch")
 
@@ -92,7 +92,7 @@ def split_difference(cluster: Any, pair: tuple[int, int], dtype: str) -> float:
 def tried_plans(profile: Profile) -> dict[str, Plan]:
     """Return the plans to measure: what the planner chose as `PLANNED`, then the best of each of `BESIDE` that is another one.
 
-    One prediction that is a little wrong, or one slow layout, would otherwise decide alone whether a device is worth using.
+    One prediction that is a little wrong, or one slow layout, would otherwise decide alone whether a device pays.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def _peaks(cluster: Any) -> dict[str, int] | None:
 
 
 def verdict(cluster: Any, seconds: Mapping[str, float], tried: Mapping[str, Plan]) -> tuple[str, ...]:
-    """Return whether the second device is worth using here, for this network.
+    """Return whether the second device pays here, for this network.
 
     Parameters
     ----------
@@ -278,12 +278,12 @@ def verdict(cluster: Any, seconds: Mapping[str, float], tried: Mapping[str, Plan
     gain = alone_s[fastest] / seconds[best]
     text = f"{tried[best].strategy} is {gain:.2f} times as fast as {fastest} alone"
     said = []
-    if gain >= WORTH:
+    if gain >= PAYS:
         reached = 1 / sum(1 / value for value in alone_s.values()) / seconds[best]
-        said += [f"worth using: {text}, {reached:.2f} of the ideal"]
+        said += [f"a second device pays: {text}, {reached:.2f} of the ideal"]
     else:
-        said += [f"not worth using for this network: at best {text}"]
-    if seconds[PLANNED] > WORTH * min(seconds[best], alone_s[fastest]):
+        said += [f"a second device does not pay for this network: at best {text}"]
+    if seconds[PLANNED] > PAYS * min(seconds[best], alone_s[fastest]):
         behind = seconds[PLANNED] / min(seconds[best], alone_s[fastest])
         said += [f"the planner chose {tried[PLANNED].strategy}, which takes {behind:.2f} times as long: calibrate for longer, or refine"]
     return (*said, "larger networks gain more, small ones less; hetero-mtf plan says it for yours")

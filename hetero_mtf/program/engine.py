@@ -25,7 +25,7 @@ from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.batch_arrays import BatchArrays, Result, Target
 from hetero_mtf.program.context import PlacedStage, ProgramContext, mixing_of
-from hetero_mtf.program.feeding.feed_choice import staged_batches
+from hetero_mtf.program.feeding.feed_choice import forms_of, staged_batches
 from hetero_mtf.program.feeding.staged_batches import StagedBatches, fed_arrays
 from hetero_mtf.program.objective import Objective
 from hetero_mtf.program.optimizers import UpdateRule
@@ -106,7 +106,7 @@ class Engine:
 
     @property
     def fed_wait_s(self) -> float:
-        """Seconds for which steps have waited until their batch was where devices read it; begins anew with each graph."""
+        """Seconds for which steps have waited until their batch was where devices read it; begins again with each graph."""
         return sum(staged.waited_s for staged in self._staged)
 
     def build(self, batch: BatchArrays) -> None:
@@ -280,18 +280,15 @@ class Engine:
 
     def _program(self, mode: str, batch: BatchArrays, step: int = 0) -> Program:
         self.check_open()
-        key = self._key(mode, batch, step)
-        _, size, (targets, _), phase = key
+        _, size, (targets, _), phase = key = self._key(mode, batch, step)
         context = self._context if batch.graph is None else dataclasses.replace(self._context, graph=batch.graph)
         program: Program = self._built(key, lambda: build_program(context, mode, size, targets, phase, self._staged_for(mode, batch)))
         return program
 
     def _staged_for(self, mode: str, batch: BatchArrays) -> StagedBatches | None:
         """Return where batches of a form are written before their steps, None where they are fed."""
-        arrays = fed_arrays(batch, self._context.objective)
-        own = [tf.as_dtype(self.graph.layers[index].dtype(self.graph.dtype)) for index in self.graph.inputs]
-        dtypes = [*own, *(tf.as_dtype(array.dtype) for array in arrays[len(own) :])]
-        staged = staged_batches(self.cluster, self._container.name, [(array.shape, str(array.dtype)) for array in arrays], dtypes)
+        forms, dtypes = forms_of(self.graph, fed_arrays(batch, self._context.objective))
+        staged = staged_batches(self.cluster, self._container.name, forms, dtypes)
         self._staged += [] if staged is None else [staged]
         return staged
 
@@ -368,14 +365,12 @@ class Engine:
         return {program.step: step, **scales, **feeds, **(self._guarded(lambda: staged.use(batch, arrays)) if staged else {})}
 
     def _targets(self, batch: BatchArrays) -> Targets:
-        """Return the form of the targets of the outputs that have a loss."""
         return tuple(None if part is None else target for part, target in zip(self._context.objective, batch.targets))
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
         return self._guarded(lambda: self._opened().run(fetches, feeds))
 
     def _traced(self, fetches: Any, feeds: Mapping[Any, Any]) -> tuple[Any, StepTrace]:
-        """Return what `_run` returns, and the trace of the call."""
         return self._guarded(lambda: traced(functools.partial(self._opened().run, fetches, feeds), self._devices))
 
     def _guarded(self, work: Any) -> Any:
@@ -395,8 +390,8 @@ def _step_fetches(program: Program, want_outputs: bool) -> dict[str, Any]:
 
 
 def _result(fetched: Mapping[str, Any]) -> Result:
-    parts = tuple(map(float, fetched["parts"]))
-    return Result(float(fetched["loss"]), parts, fetched.get("outputs"), bool(fetched.get("finite", True)))
+    loss, parts = float(fetched["loss"]), tuple(map(float, fetched["parts"]))
+    return Result(loss, parts, fetched.get("outputs"), bool(fetched.get("finite", True)))
 
 
 def _placed(stage: Stage, plan: Plan, cluster: Cluster) -> PlacedStage:

@@ -99,13 +99,16 @@ class Cluster:
         return cls(Emulation(shares, method, worker_timeout_s=timeout_s, limit=limit, instruction_sets=instruction_sets))
 
     @classmethod
-    def from_tf_config(cls, text: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
+    def from_tf_config(
+        cls, text: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None
+    ) -> Cluster:
         """Return the devices of the workers in TF_CONFIG, each started with `hetero-mtf worker`; this process is their client.
 
         Parameters
         ----------
         text : TF_CONFIG's text, None to read it from the environment.
         worker_timeout_s : as in `emulate`.
+        wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
 
         Raises
         ------
@@ -113,41 +116,43 @@ class Cluster:
             If the text is wrong, or a server does not answer.
         """
         addresses = parse_tf_config(environment.variables().get("TF_CONFIG") if text is None else text)
-        return cls(Remote(addresses, worker_timeout_s=checked_timeout_s(worker_timeout_s)))
+        return cls(Remote(addresses, wait_s, checked_timeout_s(worker_timeout_s)))
 
     @classmethod
-    def from_slurm(cls, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
+    def from_slurm(cls, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None) -> Cluster:
         """Return the devices of this Slurm job's tasks, each running `hetero-mtf worker`; this process is their client.
 
         Parameters
         ----------
         worker_timeout_s : as in `emulate`.
+        wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
 
         Raises
         ------
         ClusterError
             If this is no Slurm job, or a server does not answer.
         """
-        return cls(Remote(slurm.parse_slurm(environment.variables()), worker_timeout_s=checked_timeout_s(worker_timeout_s)))
+        return cls(Remote(slurm.parse_slurm(environment.variables()), wait_s, checked_timeout_s(worker_timeout_s)))
 
     @classmethod
-    def hosts(cls, hosts: Sequence[str], worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
+    def hosts(cls, hosts: Sequence[str], worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None) -> Cluster:
         """Return the devices of servers started with `hetero-mtf worker`; this process is their client.
 
         Parameters
         ----------
         hosts : (servers,) "HOST:PORT", in the order every server was given.
         worker_timeout_s : as in `emulate`.
+        wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
 
         Raises
         ------
         ClusterError
             If an address is wrong, a server does not answer, or another program uses one.
         """
-        return cls(Remote(parse_hosts(hosts), worker_timeout_s=checked_timeout_s(worker_timeout_s)))
+        return cls(Remote(parse_hosts(hosts), wait_s, checked_timeout_s(worker_timeout_s)))
 
     @classmethod
-    def parse(cls, text: str, worker_timeout_s: float = WORKER_TIMEOUT_S) -> Cluster:
+    def parse(cls, text: str, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None) -> Cluster:
         """Return the cluster that a command line names.
 
         Parameters
@@ -155,6 +160,7 @@ class Cluster:
         text : "local", "local:cpu:0,cpu:0", "emulate:1.0,0.5", "emulate:1.0,0.5:compute", "emulate:1.0@avx512,1.0@avx2", "tf_config",
             "slurm" or "hosts:HOST:PORT,...".
         worker_timeout_s : as in `emulate`.
+        wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
 
         Raises
         ------
@@ -169,11 +175,11 @@ class Cluster:
             shares, instruction_sets, limit = read_shares(text)
             return cls.emulate(shares, worker_timeout_s=worker_timeout_s, limit=limit, instruction_sets=instruction_sets)
         if kind == "hosts" and parts:
-            return cls.hosts(parts, worker_timeout_s)
+            return cls.hosts(parts, worker_timeout_s, wait_s)
         if text.strip() == "tf_config":
-            return cls.from_tf_config(worker_timeout_s=worker_timeout_s)
+            return cls.from_tf_config(None, worker_timeout_s, wait_s)
         if text.strip() == "slurm":
-            return cls.from_slurm(worker_timeout_s)
+            return cls.from_slurm(worker_timeout_s, wait_s)
         raise ClusterError(f"{text!r} names no cluster", f"write {_FORMS}")
 
     @property

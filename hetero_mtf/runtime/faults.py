@@ -12,6 +12,8 @@ _FRAME = re.compile(
 )
 _NOISE = re.compile(r"absl::InitializeLog|oneDNN|cudart|cuInit|cuda_platform|^I\d{4} |TF-TRT|cpu_feature_guard|^W\d{4} ")
 _STAMP = re.compile(r"^[IWEF]\d{4} [\d:.]+\s+\d+ [\w./]+:\d+\] ")
+# what TensorFlow says where a client resets the server that this program's sessions go through, and of a session that is gone by then
+_RESET = re.compile(r"explicit call to `Session::Close\(\)`|[Ss]ession \S+ is not found")
 _LONGEST = 300
 
 
@@ -57,6 +59,9 @@ def explain(exception: BaseException, fault: WorkerError | None = None) -> Heter
     said = first_line(str(getattr(exception, "message", None) or exception) or type(exception).__name__)
     if isinstance(exception, tf.errors.ResourceExhaustedError):
         return ClusterError(f"a device ran out of memory ({said})", "use a smaller batch or a plan that puts less on that device")
+    if _RESET.search(said):
+        remedy = "let no other program connect to them, see who may connect in docs/hosts.md, and open the cluster again"
+        return WorkerError(f"another client has closed the sessions of this program on the workers ({said})", remedy)
     if isinstance(exception, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)):
         return WorkerError(f"a worker stopped answering ({said})", "start the workers and open the cluster again")
     return HeteroError(f"TensorFlow failed with {type(exception).__name__} ({said})", "this plan cannot run on this cluster as it is")

@@ -70,7 +70,7 @@ def serve(
     port = split_address(hosts[task])[1]
     check_port(port)
     bypass_proxy(hosts)
-    closed = None if allowed is None else firewall.close_to_others([port, lease_port(port)], [*hosts, *allowed])
+    closed = None if allowed is None else firewall.close_to_others([port, lease_port(port)], [*hosts, *allowed])  # while it serves
     listener = LeaseListener(hosts, task, _start_again) if leased else None
     try:
         server = _server(hosts, task, threads, port)
@@ -84,6 +84,16 @@ def serve(
             firewall.tell_once(firewall.served_text(port))
     if ready is not None:
         ready()
+    try:
+        _await_end(listener)
+    finally:
+        if closed is not None:
+            closed.remove()
+    del server
+
+
+def _await_end(listener: LeaseListener | None) -> None:
+    """Wait until a signal ends this process."""
     never = threading.Event()
     try:
         while not never.wait(_WAKE_S):  # a signal that comes just before a wait without end would not be handled
@@ -92,10 +102,6 @@ def serve(
         if listener is not None and getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
             _await_release(listener)
         raise
-    finally:
-        if closed is not None:
-            closed.remove()
-    del server
 
 
 def _await_release(listener: LeaseListener) -> None:

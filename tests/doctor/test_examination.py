@@ -30,9 +30,9 @@ def test_findings_have_a_state_and_a_remedy_in_the_terminal_and_in_json() -> Non
         Chapter("One", (Finding("a", GOOD, "fine", figures={"x": 1.0}), Finding("b", FAULT, "broken", "replace it")), None),
         Chapter("Two", (), Table(("device", "speed"), (("gpu:0", "1.00"),))),
     )
-    found = Examination(chapters, ("worth using",), 12.3)
+    found = Examination(chapters, ("it pays",), 12.3)
     text = sections_text(found.sections())
-    assert text.startswith("Verdict\n=======\nworth using") and "fault: b: broken; replace it" in text and "ok: a: fine" in text
+    assert text.startswith("Verdict\n=======\nit pays") and "fault: b: broken; replace it" in text and "ok: a: fine" in text
     document = found.to_json()
     assert found.faults == 1 and document["chapters"][0]["findings"][0]["figures"] == {"x": 1.0}
     assert document["chapters"][1]["table"] == [{"device": "gpu:0", "speed": "1.00"}] and json.dumps(document)
@@ -80,8 +80,8 @@ def _said(**seconds: float) -> tuple[str, ...]:
 
 
 def test_the_verdict_follows_the_fastest_of_the_measured_plans() -> None:
-    assert _said(planned=0.5, filters=0.9)[0] == "worth using: batch is 2.00 times as fast as gpu:0 alone, 1.33 of the ideal"
-    assert _said(planned=0.95, filters=1.2)[0].startswith("not worth using for this network: at best batch is 1.05 times")
+    assert _said(planned=0.5, filters=0.9)[0] == "a second device pays: batch is 2.00 times as fast as gpu:0 alone, 1.33 of the ideal"
+    assert _said(planned=0.95, filters=1.2)[0].startswith("a second device does not pay for this network: at best batch is 1.05 times")
     assert not any("the planner chose" in sentence for sentence in _said(planned=0.5, filters=0.9))
 
 
@@ -114,7 +114,7 @@ def test_the_command_writes_its_findings_without_anything_personal(
     monkeypatch.chdir(tmp_path)
     assert run(["doctor", "--cluster", "emulate:1.0,0.5", "--json", "found.json", "--html", "found.html"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Verdict") and "worth using" in out and "numbers in float64" in out
+    assert out.startswith("Verdict") and "pay" in out and "numbers in float64" in out
     text = (tmp_path / "found.json").read_text()
     for personal in (socket.gethostname(), str(tmp_path), str(pathlib.Path.home()), str(pathlib.Path(hm.__file__).parent)):
         assert personal not in text

@@ -64,5 +64,19 @@ def test_tensorflows_errors_become_one_sentence(kind, wanted, sentence):
     assert is_lost_connection(error) == (kind in ("UnavailableError", "AbortedError"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("CancelledError", "Step was cancelled by an explicit call to `Session::Close()`"),
+        ("AbortedError", "Session 1f2e is not found. Possibly, this master has restarted."),
+    ],
+)
+def test_sessions_that_another_client_has_closed_are_said_to_be(kind, said):
+    import tensorflow as tf
+
+    fault = explain(getattr(tf.errors, kind)(None, None, f"Graph execution error:\n\n{said}"))
+    assert type(fault) is WorkerError and "another client has closed the sessions of this program" in str(fault), fault
+
+
 def test_an_error_without_words_is_named():
     assert "MemoryError" in str(explain(MemoryError()))

@@ -79,7 +79,7 @@ class PlanningRequest:
     def _check_unused(self) -> None:
         """Refuse options that would have no effect: of live devices where a profile is enough, and --extrapolate without a batch size."""
         if self.shares is None and not self.refine:
-            live = ("model", "model_arguments", "precision", "cluster", "worker_timeout")
+            live = ("model", "model_arguments", "precision", "cluster", "worker_timeout", "wait")
             refuse_unused(live, "a profile is planned from without the model and its devices; leave it out, or add --refine")
         if self.extrapolate and self.batch_size is None:
             raise click.UsageError("--extrapolate goes with --batch-size, the size to extrapolate to")

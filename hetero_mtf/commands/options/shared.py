@@ -20,7 +20,7 @@ DECAYS = ("none", "cosine")
 STRATEGIES = ("auto", *STRATEGY_NAMES)
 MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
-_TIMEOUT = "hetero_mtf.worker_timeout_s"  # key of what a command keeps of --worker-timeout
+_KEPT = "hetero_mtf.cluster."  # what a command keeps --worker-timeout and --wait by
 
 
 class FiniteRange(click.FloatRange):
@@ -150,10 +150,10 @@ def cluster_option(command: Command) -> Command:
     """Add --cluster."""
     forms = "local[:gpu:0,gpu:1] | emulate:1.0,0.5[:compute] | emulate:1.0@avx512,1.0@avx2 | slurm | tf_config | hosts:HOST:PORT,..."
     text = "Time without an answer after which a worker counts as lost; a long step is none.  [default: 30]"
-    timeout = click.option(
-        "--worker-timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS", help=text, expose_value=False, callback=_keep_timeout
-    )
-    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"Devices: {forms}.")(timeout(command))
+    kept: dict[str, Any] = {"metavar": "SECONDS", "expose_value": False, "callback": _keep}
+    timeout = click.option("--worker-timeout", type=FiniteRange(0, min_open=True), help=text, **kept)
+    wait = click.option("--wait", type=FiniteRange(0), help="Time to wait for workers that are not there yet.  [default: 30]", **kept)
+    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"Devices: {forms}.")(timeout(wait(command)))
 
 
 def collective_option(command: Command) -> Command:
@@ -225,12 +225,26 @@ def used_timeout(context: click.Context) -> float | None:
     ----------
     context : of a command with `cluster_option`.
     """
-    timeout_s: float | None = context.meta.get(_TIMEOUT)
-    return timeout_s
+    return _kept(context, "worker_timeout")
 
 
-def _keep_timeout(context: click.Context, parameter: click.Parameter, timeout_s: float | None) -> None:
-    context.meta[_TIMEOUT] = timeout_s
+def used_wait(context: click.Context) -> float | None:
+    """Return --wait, seconds; None for the default.
+
+    Parameters
+    ----------
+    context : of a command with `cluster_option`.
+    """
+    return _kept(context, "wait")
+
+
+def _kept(context: click.Context, name: str) -> float | None:
+    seconds: float | None = context.meta.get(f"{_KEPT}{name}")
+    return seconds
+
+
+def _keep(context: click.Context, parameter: click.Parameter, seconds: float | None) -> None:
+    context.meta[f"{_KEPT}{parameter.name}"] = seconds
 
 
 def arguments(pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from hetero_mtf.report.page import write_page
 from hetero_mtf.report.section import sections_text
 
 STAND_IN = "emulate:1.0,0.5"
-ABOUT = "Whether hetero_mtf works on this machine, and whether a second device is worth using."
+ABOUT = "Whether hetero_mtf works on this machine, and whether a second device pays."
 
 
 def doctor(cluster: str, full: bool, json_file: str | None, html: str | None) -> None:

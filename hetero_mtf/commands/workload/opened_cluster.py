@@ -7,20 +7,20 @@ from collections.abc import Iterator
 
 import click
 
-from hetero_mtf.commands.options.shared import used_timeout
+from hetero_mtf.commands.options.shared import used_timeout, used_wait
 from hetero_mtf.runtime.cluster import Cluster
 
 
 def open_cluster(text: str) -> Cluster:
-    """Return the cluster that --cluster names, with the limit of --worker-timeout.
+    """Return the cluster that --cluster names, with the limits of --worker-timeout and --wait.
 
     Parameters
     ----------
     text : as in `Cluster.parse`, whose errors are raised.
     """
     context = click.get_current_context(silent=True)
-    timeout_s = None if context is None else used_timeout(context)
-    return Cluster.parse(text) if timeout_s is None else Cluster.parse(text, timeout_s)
+    limits = {} if context is None else {"worker_timeout_s": used_timeout(context), "wait_s": used_wait(context)}
+    return Cluster.parse(text, **{name: seconds for name, seconds in limits.items() if seconds is not None})
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.program.feeding.sent_batches import SentBatches
 from hetero_mtf.program.feeding.shared_batches import SharedBatches
 from hetero_mtf.program.feeding.staged_batches import StagedBatches
@@ -39,6 +40,19 @@ def staged_batches(cluster: Cluster, container: str, forms: Sequence[Form], dtyp
         with contextlib.suppress(OSError, AttributeError):  # no anonymous files
             return SharedBatches(container, staged, dtypes)
     return SentBatches(cluster, container, staged, dtypes)
+
+
+def forms_of(graph: LayerGraph, arrays: Sequence[np.ndarray]) -> tuple[list[Form], list[tf.DType]]:
+    """Return the (arrays,) forms of a batch's arrays, and what devices get of each: inputs in the type of their layer, others as they are.
+
+    Parameters
+    ----------
+    graph : the network.
+    arrays : of a batch, its inputs first.
+    """
+    inputs = [tf.as_dtype(graph.layers[index].dtype(graph.dtype)) for index in graph.inputs]
+    dtypes = [*inputs, *(tf.as_dtype(array.dtype) for array in arrays[len(inputs) :])]
+    return [(array.shape, str(array.dtype)) for array in arrays], dtypes
 
 
 def _is_staged(shape: tuple[int, ...], dtype: str) -> bool:

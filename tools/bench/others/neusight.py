@@ -1,4 +1,4 @@
-"""Claim: speeds of two GPUs differ from layer to layer, and sizes for each layer are worth more than one relative speed for all.
+"""Claim: speeds of two GPUs differ from layer to layer, and sizes for each layer gain over one relative speed for all.
 
 Others timed the forward pass of the same convolutions on five kinds of GPUs (NeuSight, ASPLOS 2025). Fetch them:
 git clone https://github.com/sitar-lab/NeuSight runs/others/NeuSight. Networks are chains of convolutions, drawn from them by a seed.
@@ -67,7 +67,7 @@ FORM = TableForm(
         Column("samples", "samples, exact", ".2f"),
         Column("layers", "layers", ".2f"),
         Column("auto", "auto", ".2f"),
-        Column("worth", "best by one speed / auto, median and most", ".2f"),
+        Column("gains", "best by one speed / auto, median and most", ".2f"),
     ),
 )
 
@@ -195,9 +195,9 @@ def compared(
     known = sorted(set(both[0]) & set(both[1]), key=dataclasses.astuple)
     ratios = np.percentile([both[1][entry] / both[0][entry] for entry in known], [5, 95])
     steps = [relative_steps(profile_of(drawn_network(known, seed), both, LINKS[link])) for seed in range(networks)]
-    worth = [min(each["ruled"], each["batch"], 1.0) / each["auto"] for each in steps]
+    gains = [min(each["ruled"], each["batch"], 1.0) / each["auto"] for each in steps]
     medians = {name: statistics.median(each[name] for each in steps) for name in steps[0]}
-    return {"pair": " and ".join(pair), "link": link, "ratios": ratios.tolist(), **medians, "worth": [statistics.median(worth), max(worth)]}
+    return {"pair": " and ".join(pair), "link": link, "ratios": ratios.tolist(), **medians, "gains": [statistics.median(gains), max(gains)]}
 
 
 def rows(records: Sequence[Mapping[str, str | float | list[float]]]) -> list[Row]:

@@ -221,3 +221,17 @@ def test_a_worker_that_ends_waits_for_the_release_and_does_not_start_again(event
     listener.ending = True
     leases.abandon()
     assert eventually(lambda: not listener.leased) and lost == []
+
+
+def test_a_list_that_is_not_the_workers_is_refused_before_others_are_waited_for(listeners):
+    hosts, lost = listeners(2)
+    other = f"127.0.0.1:{free_ports(1)[0]}"
+    for listed in ([hosts[0], other], [*hosts, other], hosts[::-1]):
+        with pytest.raises(ClusterError, match="was started as one of .*, and this program names .*; give the program and all workers the same"):
+            lease.check_list(hosts[0], listed, False)
+    for listed in (hosts, hosts[:1]):
+        lease.check_list(hosts[0], listed, False)
+    with pytest.raises(ClusterError, match="the variables of the job name 1 of the 2 workers"):
+        lease.check_list(hosts[0], hosts[:1], True)
+    lease.check_list(other, [other], True)  # which says nothing yet
+    assert lost == []

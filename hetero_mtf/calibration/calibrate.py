@@ -44,7 +44,7 @@ from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.feed_link import FeedLink
 from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
-from hetero_mtf.planning.profile.validity import wide_spread
+from hetero_mtf.planning.profile.validity import scatter, wide_spread
 from hetero_mtf.program.optimizer_reading import optimizer_spec, read_optimizer
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.report.progress import check_verbose
@@ -52,6 +52,8 @@ from hetero_mtf.report.progress import progress as progress_bar
 from hetero_mtf.runtime.cluster import check_live
 
 Advance = Callable[[str], None]
+SCATTERED = 0.5  # the median spread of a device from which it is measured again, alone
+NOT_QUIET = 1.0  # the median spread from which nothing is planned with what was measured
 
 
 def calibrate(
@@ -85,7 +87,7 @@ def calibrate(
     Raises
     ------
     ProfileError
-        If the batch size or the budget is out of range.
+        If the batch size or the budget is out of range, or a device scatters so much, also while others are idle, that it is not quiet.
     HeteroError
         If the model or optimizer is not supported, the cluster is not a live one, or a worker dies meanwhile.
 
@@ -105,7 +107,7 @@ def calibrate(
     _check(batch_size, budget_s, verbose)
     bench = _bench(cluster, model, batch_size, optimizer, budget_s, earlier, Turns())
     with (progress or functools.partial(progress_bar, verbose=verbose))("calibrating", bench.steps) as advance:
-        profile = _measured(bench, advance)
+        profile = _measured(bench, advance, bench.quiet)
     _warn_of_spread(bench.target, profile.curves)
     return profile
 
@@ -127,8 +129,9 @@ def calibrate_in_turns(turns: Turns, cluster: Any, model: Any, batch_size: int, 
     return _measured(_bench(cluster, model, batch_size, optimizer, None, None, turns), lambda title: None)
 
 
-def _measured(bench: _LayerBench, advance: Advance) -> Profile:
+def _measured(bench: _LayerBench, advance: Advance, checked: Callable[[list[Curve]], list[Curve]] = list) -> Profile:
     curves, unchanged = bench.measure_devices(advance)
+    curves = checked(curves)
     curves += bench.measure_alone(curves, advance)
     links, overhead = bench.measure_links(unchanged, advance), bench.measure_launch(unchanged, advance)
     profile = _profile(bench.target, curves, links, overhead, kept_corrections(bench.earlier, bench.target, unchanged))
@@ -216,6 +219,27 @@ class _LayerBench:
         with concurrent.futures.ThreadPoolExecutor(len(processes)) as pool, _explained(self.cluster):
             measured = [entry for entries in pool.map(measure, processes) for entry in entries]
         return [curve for _, curves, _ in measured for curve in curves], {index for index, _, holds in measured if holds}
+
+    def quiet(self, curves: list[Curve]) -> list[Curve]:
+        """Return the curves, those of devices that scatter measured again while the others are idle.
+
+        Raises
+        ------
+        ProfileError
+            If a device scatters then too, so that nothing can be planned with what was measured.
+        """
+        for device in self.devices:
+            found = scatter(curves, device)
+            if found <= SCATTERED:
+                continue
+            again, _ = self._device(device, lambda title: None)
+            curves = [curve for curve in curves if curve.device != device] + again
+            name = self.cluster.devices[device].name
+            text = f"measurements on {name} scattered by {found:.0%}; measured again alone they scatter by {scatter(again, device):.0%}"
+            if scatter(again, device) > NOT_QUIET:
+                raise ProfileError(f"{text}, so {name} is not quiet", "end what else runs there, and calibrate again")
+            warnings.warn(CalibrationWarning(text), stacklevel=2)
+        return curves
 
     def measure_alone(self, curves: Sequence[Curve], advance: Advance) -> list[Curve]:
         """Return the curves of the heaviest layers on devices that were measured beside others, one device after another."""

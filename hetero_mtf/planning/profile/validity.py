@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -128,6 +129,18 @@ def wide_spread(graph: Any, cluster: ClusterRecord, curves: Sequence[Curve]) -> 
     name = f"{graph.layers[curve.layer].name} on {cluster.devices[curve.device].name}"
     many = f"{len(wide)} measurement{'s' * (len(wide) > 1)} scatter{'s' * (len(wide) == 1)} widely"
     return f"{many}, worst {name} by {spread:.0%}; calibrate on quiet devices, or for longer"
+
+
+def scatter(curves: Sequence[Curve], device: int) -> float:
+    """Return the median spread of the measurements on a device that take at least 5 % of the seconds of its longest one; 0 without any.
+
+    Parameters
+    ----------
+    curves : of a profile.
+    device : index of the device.
+    """
+    spreads = [spread for spread, _ in _mattering([curve for curve in curves if curve.device == device])]
+    return statistics.median(spreads) if spreads else 0.0
 
 
 def mattering_spreads(profile: Profile, device: int) -> list[float]:

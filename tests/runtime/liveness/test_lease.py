@@ -227,7 +227,7 @@ def test_a_list_that_is_not_the_workers_is_refused_before_others_are_waited_for(
     hosts, lost = listeners(2)
     other = f"127.0.0.1:{free_ports(1)[0]}"
     for listed in ([hosts[0], other], [*hosts, other], hosts[::-1]):
-        with pytest.raises(ClusterError, match="was started as one of .*, and this program names .*; give the program and all workers the same"):
+        with pytest.raises(ClusterError, match="was started as one of .*, and this program names .*; give the program and all workers"):
             lease.check_list(hosts[0], listed, False)
     for listed in (hosts, hosts[:1]):
         lease.check_list(hosts[0], listed, False)

@@ -21,8 +21,8 @@ from typing import Any
 HERE = "control"  # this machine's name in the hosts' files
 _LIMIT_S = 30.0
 _ENDED_S = 10.0
-_BURST_S = 0.002  # of a link's speed that may pass at once
-_LEAST_BURST_BYTES = 65_536
+_BURST_S = 0.0005  # of a link's speed that may pass at once
+_LEAST_BURST_BYTES = 16_384
 _QUEUE_MS = 50
 
 

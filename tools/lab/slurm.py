@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from tools.lab.namespaces import HERE, Lab, end
 
@@ -176,9 +176,9 @@ class Slurm:
         self._run(["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}", *files])
         self._run(["slurmctld", "-D", "-i"])
         for name in self._lab.names:
-            self._processes.append(
-                self._lab.start(name, ["slurmd", "-D", "-N", name], env=self.variables(), **self._streams(f"slurmd-{name}"))
-            )
+            with self._out(f"slurmd-{name}") as out:
+                streams = {"stdout": out, "stderr": subprocess.STDOUT}
+                self._processes.append(self._lab.start(name, ["slurmd", "-D", "-N", name], env=self.variables(), **streams))
         end_s = time.monotonic() + _START_S
         while self.call(["sinfo", "-h", "-o", "%D %t"]).split() != [str(len(self._lab.names)), "idle"]:
             if time.monotonic() > end_s:
@@ -186,12 +186,12 @@ class Slurm:
             time.sleep(0.2)
 
     def _run(self, command: Sequence[str]) -> None:
-        options = {"env": self.variables(), "start_new_session": True, **self._streams(command[0])}
-        self._processes.append(subprocess.Popen(command, **options))
+        with self._out(command[0]) as out:
+            options: dict[str, Any] = {"env": self.variables(), "start_new_session": True}
+            self._processes.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, **options))
 
-    def _streams(self, name: str) -> dict[str, Any]:
-        file = (self._folder / f"{name}.out").open("wb")
-        return {"stdout": file, "stderr": subprocess.STDOUT}
+    def _out(self, name: str) -> BinaryIO:
+        return (self._folder / f"{name}.out").open("wb")
 
 
 def _path() -> str:

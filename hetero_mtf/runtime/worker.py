@@ -18,6 +18,7 @@ from typing import Any
 
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.devices.environment import bypass_proxy
+from hetero_mtf.devices.host import available_cores
 from hetero_mtf.devices.instruction_sets import VARIABLE, setting
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime import firewall
@@ -27,9 +28,9 @@ from hetero_mtf.runtime.processes.parent_death import tie_to_parent
 from hetero_mtf.runtime.shared.worker_functions import register
 
 PORT_TAKEN = 98
-# On a pinned core a kernel of the critical path and one that may be late compute at the same time; the other threads
-# let sending and receiving go on meanwhile.
-_PINNED_INTER_OP_THREADS = 4
+# On one core a kernel of the critical path and one that may be late compute at the same time; the other threads let sending and
+# receiving go on meanwhile, and the first worker start the others. TensorFlow's own choice is as many as there are cores.
+_LEAST_INTER_OP_THREADS = 4
 _WAKE_S = 0.5
 GRACE_S = 20.0  # less than the 30 s after which Slurm and Kubernetes kill
 _RELEASED_S = 0.1
@@ -115,7 +116,7 @@ def _await_release(listener: LeaseListener) -> None:
 def _server(hosts: Sequence[str], task: int, threads: int | None, port: int) -> object:
     import tensorflow as tf  # takes seconds: a wrong address or port is refused before
 
-    inter_op_threads = 0 if threads is None else _PINNED_INTER_OP_THREADS * threads
+    inter_op_threads = max(_LEAST_INTER_OP_THREADS, len(available_cores())) if threads is None else _LEAST_INTER_OP_THREADS * threads
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads or 0, inter_op_parallelism_threads=inter_op_threads)
     config.gpu_options.allow_growth = True
     try:

@@ -27,6 +27,7 @@ RATES = (100.0, 1000.0, 0.0)
 STRATEGIES = ("single", "batch", "filters", "layers", "auto")
 SHARES = (1.0, 0.5)
 WARM_UP = 3
+LONG_S = 40.0  # after which a plan takes no more steps than two
 OFF = 0.2
 
 FORM = TableForm(
@@ -60,7 +61,7 @@ def run(network: str, rate: float, hosts: Sequence[str], budget_s: float, steps:
     import hetero_mtf as hm
     from hetero_mtf.planning.cost.feeding import fed_bytes
 
-    task = TrainingTask(NETWORKS[network].make(), NETWORKS[network].usual)
+    task = TrainingTask(NETWORKS[network].make(), NETWORKS[network].batch)
     cases = []
     with hm.Cluster.hosts(hosts) as cluster:
         begun_s = time.perf_counter()
@@ -101,6 +102,8 @@ def step_seconds(task: TrainingTask, plan: Any, cluster: Any, steps: int) -> lis
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             self.ends.append(time.perf_counter())
+            if len(self.ends) > WARM_UP + 2 and self.ends[-1] - self.ends[0] > LONG_S:
+                self.model.stop_training = True
 
     clock = Ends()
     x, y = task.drawn((WARM_UP + 1 + steps) * task.batch)

@@ -16,6 +16,7 @@ TYPED = {  # an option -> what is typed behind it
     "data": "digits",
     "cluster": "emulate:1.0,0.5",
     "worker-timeout": "2.5",
+    "wait": "90",
     "plan": "p.json",
     "profile": "profile.json",
     "strategy": "filters",

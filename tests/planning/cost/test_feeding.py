@@ -85,5 +85,5 @@ def test_faster_links_and_twins_count_for_what_is_fed() -> None:
 def test_feed_links_are_stored_and_checked() -> None:
     profile = _profile(10.0, 20.0)
     assert Profile.from_json(profile.to_json()).feed_links == profile.feed_links
-    with pytest.raises(ProfileError, match="feed_links.0..device is 7.*feed_links.1..bytes_per_s is 0, must be above"):
+    with pytest.raises(ProfileError, match="feed_links.0..device: is 7.*feed_links.1..bytes_per_s: is 0, must be above"):
         dataclasses.replace(profile, feed_links=(FeedLink(7, 1.0, 1.0), FeedLink(0, 0.0, 1.0)))

@@ -82,7 +82,7 @@ def _program_link(predicted: Prediction, devices: Sequence[int], profile: Profil
     if not links or waited_s <= FED_LATE * predicted.step_s:
         return []
     records = profile.cluster.devices
-    speed = bandwidth_text(min(link.together_bytes_per_s for link in links))
+    speed = bandwidth_text(links[0].bytes_per_s if len(links) == 1 else links[0].together_bytes_per_s)
     fastest = max(zip(devices, predicted.parts), key=lambda pair: pair[1].compute_s)[0]
     text = (
         f"the program's own link is the bottleneck: a step waits {seconds_text(waited_s)} for its batch, "

@@ -57,8 +57,12 @@ class Page:
         return [block for block in blocks if not languages or block.language in languages]
 
     def commands(self) -> list[str]:
-        """Return the commands of the blocks of shell code, one a line, without comments; a line that ends in a backslash goes on."""
-        lines = [line for block in self.blocks("sh", "bash") for line in block.text.replace("\\\n", " ").splitlines()]
+        """Return the commands of the blocks of shell code, one a line, without comments; a line that ends in a backslash goes on.
+
+        Of a script, which begins with #!, those of the project alone: tests run it as a whole.
+        """
+        blocks = [(block.text.startswith("#!"), block.text.replace("\\\n", " ").splitlines()) for block in self.blocks("sh", "bash")]
+        lines = [line for is_script, of_block in blocks for line in of_block if not is_script or "hetero-mtf" in line]
         return [shlex.join(words) for words in (shlex.split(line, comments=True) for line in lines) if words]
 
     def files(self) -> list[str]:

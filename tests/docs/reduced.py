@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
 import shlex
@@ -41,7 +42,9 @@ def faults(line: str, own_files: Sequence[str] = ()) -> list[str]:
     line : the command.
     own_files : files that a reader has written by then.
     """
-    words = [word for word in shlex.split(line) if word not in ("srun", "&") and not re.fullmatch(r"[A-Z_]+=.*", word)]
+    words = [word for word in shlex.split(line) if word != "&" and not re.fullmatch(r"[A-Z_]+=.*", word)]
+    if words[:1] == ["srun"]:
+        words = list(itertools.dropwhile(lambda word: word == "srun" or word.startswith("--"), words))
     if not words:
         return []
     if words[0] == "hetero-mtf":

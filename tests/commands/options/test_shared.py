@@ -78,7 +78,9 @@ def test_a_budget_is_above_zero_and_may_be_infinite(cli, subject):
         assert cli("train", *subject, "--budget", text).code == 2
 
 
-@pytest.mark.parametrize(("options", "passed"), [([], {}), (["--worker-timeout", "7.5", "--wait", "0"], {"worker_timeout_s": 7.5, "wait_s": 0.0})])
+@pytest.mark.parametrize(
+    ("options", "passed"), [([], {}), (["--worker-timeout", "7.5", "--wait", "0"], {"worker_timeout_s": 7.5, "wait_s": 0.0})]
+)
 def test_the_limit_of_a_worker_that_does_not_answer_reaches_the_cluster(cli, monkeypatch, options, passed):
     opened = []
     local = Cluster.parse("local:cpu:0")

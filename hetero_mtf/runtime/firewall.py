@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 
 from hetero_mtf.devices.environment import variables
 from hetero_mtf.errors import ClusterError
-from hetero_mtf.runtime.ports import split_address
+from hetero_mtf.runtime.ports import addresses_of, split_address
 from hetero_mtf.runtime.processes.parent_death import start_time
 
 LIMIT_S = 2.0
@@ -129,10 +129,9 @@ def _networks(text: str) -> list[str]:
         return [str(ipaddress.ip_network(text, strict=False))]
     name = split_address(text)[0] if re.search(r"[^:]:\d+$|\]:\d+$", text) else text.strip("[]")
     try:
-        found = {str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
+        return [str(ipaddress.ip_network(address)) for address in addresses_of(name)]
     except (OSError, ValueError) as fault:
         raise ClusterError(f"{text!r} is no address, network or known name ({fault})", "correct --allow or the list of hosts") from fault
-    return [str(ipaddress.ip_network(address)) for address in sorted(found)]
 
 
 def rules(table: str, ports: Sequence[int], user: int, owned: bool, allowed: Sequence[str] = ()) -> str:

@@ -25,6 +25,22 @@ def split_address(host: str) -> tuple[str, int]:
     return name.strip("[]"), int(port)
 
 
+def addresses_of(name: str) -> list[str]:
+    """Return the addresses that a name or an address stands for here, without zones, each once.
+
+    Raises
+    ------
+    OSError, UnicodeError
+        If it cannot be looked up.
+
+    Examples
+    --------
+    >>> addresses_of("127.0.0.1")
+    ['127.0.0.1']
+    """
+    return sorted({str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+
+
 def port_is_free(port: int) -> bool:
     """Return whether a server could listen on `port` of every interface now."""
     families = [(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import pathlib
-import socket
 
 from hetero_mtf.errors import ClusterError
-from hetero_mtf.runtime.ports import split_address
+from hetero_mtf.runtime.ports import addresses_of, split_address
 
 _WHOLE = ["0", "0", "4294967295"]  # the user numbers of a machine that are mapped into none of its namespaces
 
@@ -46,10 +45,9 @@ def public_addresses(host: str) -> list[str]:
     host : "HOST:PORT".
     """
     try:
-        found = {str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(split_address(host)[0], None, type=socket.SOCK_STREAM)}
+        return [address for address in addresses_of(split_address(host)[0]) if ipaddress.ip_address(address).is_global]
     except (OSError, UnicodeError):
         return []
-    return sorted(address for address in found if ipaddress.ip_address(address).is_global)
 
 
 def is_root(uid_map: str = "/proc/self/uid_map") -> bool:

@@ -139,7 +139,7 @@ def scatter(curves: Sequence[Curve], device: int) -> float:
     curves : of a profile.
     device : index of the device.
     """
-    spreads = [spread for spread, _ in _mattering([curve for curve in curves if curve.device == device])]
+    spreads = _device_spreads(curves, device)
     return statistics.median(spreads) if spreads else 0.0
 
 
@@ -150,7 +150,11 @@ def mattering_spreads(profile: Profile, device: int) -> list[float]:
     ----------
     device : index of the device.
     """
-    return [spread for spread, _ in _mattering([curve for curve in profile.curves if curve.device == device])]
+    return _device_spreads(profile.curves, device)
+
+
+def _device_spreads(curves: Sequence[Curve], device: int) -> list[float]:
+    return [spread for spread, _ in _mattering([curve for curve in curves if curve.device == device])]
 
 
 def same_device(one: Device, other: Device) -> bool:

@@ -12,6 +12,7 @@ black-box functions", J. Global Optim. 13, 1998). It is tried if that, over the 
 from __future__ import annotations
 
 import math
+import statistics
 from statistics import NormalDist
 
 from hetero_mtf.planning.exploration.actions import (
@@ -32,6 +33,7 @@ STEPS = 4  # that count, before a further one is tried
 TRACES = 1  # of each plan that is not left
 SLOWER = 1.02  # times the best step: a plan is left from there on
 DRIFT = 1.05  # times the best step, which is from before, that a plan of more steps than these has to exceed
+DRIFTED = 1.25  # times as long, or as short, as before: each of the first steps after going back to a plan
 TRIAL_STEPS = 4  # under a plan that turns out slower: the first, those that settle and two that count
 MARGIN = 1.5  # times the cost of a trial, that its expected gain has to exceed
 IN_BACKGROUND = 0.5  # part of a build's seconds by which steps take longer meanwhile, before any was measured
@@ -61,6 +63,8 @@ def next_action(known: Knowledge) -> Action:
     steps = FIRST_STEPS if len(known.trials) == 1 else STEPS
     if known.settling or len(trial.step_s) < FIRST_STEPS:
         return TakeStep()
+    if known.again_s is not None and len(known.again_s) < FIRST_STEPS:
+        return TakeStep()
     if known.busy:  # also where the best plan has to be built again before training can go back
         return TakeStep()
     if known.built is not None:
@@ -80,6 +84,22 @@ def next_action(known: Knowledge) -> Action:
     if known.candidates is None or known.solved_trials < len(known.trials):
         return Solve()
     return _next_trial(known)
+
+
+def has_drifted(known: Knowledge) -> bool:
+    """Return whether a plan that was gone back to does not take what it took, as devices have changed while others were tried.
+
+    Parameters
+    ----------
+    known : what the training knows; seconds of plans from before do not count any more, where it is so.
+    """
+    if known.again_s is None or len(known.again_s) != FIRST_STEPS:
+        return False
+    before_s = known.trial.step_s[: -len(known.again_s)]
+    if not before_s:
+        return False
+    median_s = statistics.median(before_s)
+    return min(known.again_s) > DRIFTED * median_s or max(known.again_s) < median_s / DRIFTED
 
 
 def _is_left(known: Knowledge) -> bool:

@@ -48,27 +48,53 @@ class DeviceWatch:
         self.budget = TraceBudget()
         self._profile = profile
         self._log_factors: dict[int, float] = {}
-        self._compared = False  # whether steps were compared with the profile, once
+        self._compared = False  # whether a baseline was compared with the profile since devices last changed
+        self._compares = False  # whether that of the present steps is to be
         self._steps: StepWatch | None = None
+        self._built_from: object = None  # of the plan whose steps are, or were last, watched
+        self._paused: StepWatch | None = None  # of that plan, while others are tried
 
     @property
     def is_watching(self) -> bool:
         """Whether steps are watched at present."""
         return self._steps is not None
 
-    def begin(self, profile: Profile) -> None:
-        """Watch the steps of a plan from the next one on.
+    @property
+    def is_calm(self) -> bool:
+        """Whether no steps are watched, or recent ones are as in the baseline."""
+        return self._steps is None or self._steps.is_calm
+
+    def begin(self, profile: Profile, plan: Plan) -> None:
+        """Watch the steps of a plan from the next one on; of the plan that was watched last with its baseline.
 
         Parameters
         ----------
         profile : as other steps have corrected it; it counts until a device has changed, from when on speeds are relative to it.
+        plan : the plan in force.
         """
         if not self._log_factors:
             self._profile = profile
-        self._steps = StepWatch(self.budget, [device.share for device in self._profile.cluster.devices])
+        if self.knows(plan):
+            self._steps, self._compares = self._paused, False
+        else:
+            shares = [device.share for device in self._profile.cluster.devices]
+            self._steps, self._compares = StepWatch(self.budget, shares), not self._compared
+        self._built_from, self._paused = plan.built_from, None
+
+    def knows(self, plan: Plan) -> bool:
+        """Return whether there is a baseline of a plan's steps, from before others were tried.
+
+        Parameters
+        ----------
+        plan : the plan.
+        """
+        return self._paused is not None and plan.built_from == self._built_from
 
     def stop(self) -> None:
         """Watch no steps, as those to come are no measurement, or of another plan."""
+        if self._steps is not None:
+            self._paused = self._steps if self._steps.baseline is not None else None
+            self._steps.pause()
         self._steps = None
 
     def wants_trace(self, left: int | None) -> bool:
@@ -128,13 +154,18 @@ class DeviceWatch:
         if not traces and watched.baseline is not None:  # compared with the profile: the baseline shows the change
             recent_s, traces = (watched.baseline.step_s,), watched.baseline.traces
         watched.accept()
+        self._compared = False
         return Change(changes, profile_at(self._profile, after), recent_s, traces)
 
     def _evidence(self, watched: StepWatch, plan: Plan) -> Evidence | None:
-        """Return evidence of a change: since the baseline, or, with the first one, since the profile was made."""
+        """Return evidence of a change since the baseline, or, with that of a plan to be compared, since the profile was made or corrected.
+
+        Devices may have changed while plans were tried, which are no measurement of them.
+        """
         baseline = watched.baseline
-        is_first = baseline is not None and not self._compared and not self._log_factors
-        self._compared = self._compared or baseline is not None
-        if is_first and baseline is not None and len(plan.stages) == 1:
-            return evidence_at_start(self._profile, plan, baseline)
-        return watched.evidence()
+        if baseline is None or not self._compares:
+            return watched.evidence()
+        self._compares, self._compared = False, True
+        if len(plan.stages) > 1:
+            return None
+        return evidence_at_start(self._profile, plan, baseline, self._log_factors)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.layout.records import DevicePart
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import scaled
 from hetero_mtf.planning.refinement.corrector import PERTURBATION, prediction
 from hetero_mtf.planning.refinement.factors import device_levels
-from hetero_mtf.planning.refinement.observations import observations
+from hetero_mtf.planning.refinement.observations import first_on, observations
 from hetero_mtf.planning.refinement.plan_run import PlanRun
 from hetero_mtf.planning.refinement.step_factors import STEP_SPREAD, Key, StepResidual, step_factors
 from hetero_mtf.planning.watching.evidence import Evidence
@@ -39,27 +41,44 @@ def profile_at(profile: Profile, log_factors: LogFactors) -> Profile:
     return profile
 
 
-def evidence_at_start(profile: Profile, plan: Plan, baseline: Baseline) -> Evidence | None:
-    """Return evidence of devices that were slower than in the profile when the training began; None where there is none.
+def evidence_at_start(profile: Profile, plan: Plan, baseline: Baseline, before: LogFactors) -> Evidence | None:
+    """Return evidence of devices that are slower than was thought when a plan's steps began; None where there is none.
 
     Parameters
     ----------
     profile : the refined profile.
     plan : the plan in force.
     baseline : how it runs.
+    before : what is thought of its devices: after changes that were found before.
 
     Notes
     -----
-    Layers in a step may differ from a profile by more than from other steps, so it takes more for evidence than later on.
+    Layers in a step may differ from a profile by more than from other steps, so it takes more for evidence than later on. A device that
+    was slower than in the profile may have recovered: it is no longer what the step waits for, so its layers alone tell.
     """
-    costs = Costs(profile)
-    predicted_s = prediction(costs, plan).step_s
+    costs = Costs(profile_at(profile, before))
+    predicted = prediction(costs, plan)
+    predicted_s = predicted.step_s
     run = PlanRun(plan, (baseline.step_s,), baseline.traces, predicted_s, predicted_s)
-    level_of = device_levels(observations(costs, [run]))
-    slower = tuple(device for device, level in sorted(level_of.items()) if level >= START_LEVEL)
-    if not slower or math.log(baseline.step_s / predicted_s) < START_STEP:
-        return None
-    return Evidence(level_of, slower, baseline.step_s, predicted_s, baseline.spread / 2)
+    observed = device_levels(observations(costs, [run]))
+    level_of = sorted((observed or _levels_in_all(costs, predicted.parts, baseline)).items())
+    is_longer = math.log(baseline.step_s / predicted_s) >= START_STEP
+    slower = [device for device, level in level_of if level >= START_LEVEL and is_longer]
+    recovered = [device for device, level in level_of if level <= -START_LEVEL and before.get(device, 0.0) >= START_LEVEL]
+    changed = tuple(sorted([*slower, *recovered]))
+    return Evidence(dict(level_of), changed, baseline.step_s, predicted_s, baseline.spread / 2) if changed else None
+
+
+def _levels_in_all(costs: Costs, parts: Sequence[DevicePart], baseline: Baseline) -> dict[int, float]:
+    """Return ln of the ratio of all traced to all predicted compute of each device, of a plan whose layers run more than once a step."""
+    index_of = {device.name: at for at, device in enumerate(costs.profile.cluster.devices)}
+    predicted_s: dict[int, float] = collections.defaultdict(float)
+    for part in parts:
+        predicted_s[first_on(costs, index_of[part.device])] += part.compute_s
+    traced_s: dict[int, float] = collections.defaultdict(float)
+    for (device, _, _), seconds in baseline.passes.items():
+        traced_s[first_on(costs, device)] += seconds
+    return {device: math.log(traced_s[device] / seconds) for device, seconds in predicted_s.items() if seconds * traced_s[device] > 0}
 
 
 def log_factors_after(profile: Profile, plan: Plan, before: LogFactors, evidence: Evidence) -> dict[int, float]:

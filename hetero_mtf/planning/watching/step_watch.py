@@ -79,6 +79,11 @@ class StepWatch:
         """Seconds of a recent step; None before there is one."""
         return statistics.median(self._recent) if self._recent else None
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether recent steps are as in the baseline, as far as it is known, and no change is looked for."""
+        return len(self._recent) == RECENT and not self._looking
+
     def wants_trace(self, ahead_s: float = 0.0) -> bool:
         """Return whether the next step is to be traced.
 
@@ -164,6 +169,11 @@ class StepWatch:
             self.dismiss()
             return None
         return Evidence(median, changed, step_s, self.baseline.step_s, max(spread, self.baseline.spread) / 2)
+
+    def pause(self) -> None:
+        """Leave steps out from here to the next one that is added, whose first ones settle again."""
+        self._begin()
+        self._settling, self._quiet, self._next_quiet = SETTLING, 0, FIRST_QUIET
 
     def dismiss(self) -> None:
         """Go on with the baseline as it is, without a closer look for a while, unless steps leave it much further."""

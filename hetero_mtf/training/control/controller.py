@@ -19,7 +19,7 @@ from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.planning.exploration.actions import BuildPlan, MeasureCurves, MoveTo, Solve, TraceStep, Watch
 from hetero_mtf.planning.exploration.alike_draws import draws_alike
 from hetero_mtf.planning.exploration.candidates import Candidates
-from hetero_mtf.planning.exploration.next_action import CALIBRATED_S, STEPS, next_action
+from hetero_mtf.planning.exploration.next_action import CALIBRATED_S, STEPS, has_drifted, next_action
 from hetero_mtf.planning.exploration.records import Build, Candidate, Knowledge, Learnt, Solution, Trial, size_of
 from hetero_mtf.planning.exploration.transitions import (
     calibrated,
@@ -53,6 +53,7 @@ from hetero_mtf.training.plan_runner import traced_step
 from hetero_mtf.units import seconds_text
 
 MEASURED = Watch("it was measured beside others", is_final=True)
+DRIFTED = Watch("its steps no longer take what they took", is_final=True)  # until it is known which device has changed, or none
 
 
 class Controller:
@@ -227,6 +228,10 @@ class Controller:
     def _note_change(self, step: int) -> None:
         """Where devices have changed, forget what plans took before, and try others again."""
         plan = self.known.trial.plan
+        if has_drifted(self.known):
+            self._note_drift(plan)
+        elif self.known.rest is DRIFTED and (self.devices is None or self.devices.is_calm):
+            self.known = dataclasses.replace(self.known, rest=None)
         change = None if self.devices is None or self.known.busy else self.devices.change(plan)
         if change is None:
             return
@@ -235,6 +240,14 @@ class Controller:
         trial = Trial(plan, self._candidates.prediction(plan).step_s, change.step_s, change.traces)
         self.known = changed(self.known, trial, self._candidates.floor(plan), change.devices)
         self._told = 0
+
+    def _note_drift(self, plan: Plan) -> None:
+        """Forget what plans took, and see which device has changed while they were tried, where a baseline from before tells."""
+        trial = Trial(plan, self._candidates.prediction(plan).step_s, self.known.again_s or ())
+        known = dataclasses.replace(replaced(self.known, trial, self._candidates.floor(plan)), settling=0)
+        if self.devices is not None and self.devices.knows(plan):
+            known, self._told = dataclasses.replace(known, rest=DRIFTED), len(known.trials)
+        self.known = known
 
     def _measure(self) -> None:
         """Measure curves for a while; with the last one they take the place of operation counts."""
@@ -261,7 +274,7 @@ class Controller:
             self.known = rested(self.known, action)
         if self.devices is not None and not self.devices.is_watching:
             if can_rebalance(self.known.trial.plan, self.profile):
-                self.devices.begin(self.profile)
+                self.devices.begin(self.profile, self.known.trial.plan)
             else:
                 self.devices = None
 

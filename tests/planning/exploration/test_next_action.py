@@ -13,11 +13,13 @@ import pytest
 from hetero_mtf.planning.exploration.actions import BuildPlan, MoveTo, Solve, TakeStep, TraceStep, Watch
 from hetero_mtf.planning.exploration.next_action import (
     DRIFT,
+    DRIFTED,
     FIRST_STEPS,
     MARGIN,
     STEPS,
     TRACES,
     expected_gain_s,
+    has_drifted,
     next_action,
     trial_cost_s,
 )
@@ -181,3 +183,17 @@ def test_a_plan_that_could_not_be_built_again_is_not_gone_back_to() -> None:
     assert back == MoveTo(known.trials[0].plan)
     after = refused(dataclasses.replace(known, building=known.trials[0].plan))
     assert next_action(after) != back
+
+
+@pytest.mark.parametrize(
+    "seconds, drifts", [((1.3, 1.4), True), ((0.7, 0.75), True), ((1.4, 1.1), False), ((1.0, 0.7), False), ((1.01 * DRIFTED,), False)]
+)
+def test_a_plan_gone_back_to_gets_two_steps_that_tell_whether_devices_have_changed(seconds: tuple[float, ...], drifts: bool) -> None:
+    known = moved(with_candidates(knowledge(), other=0.6), Candidate(plan("other"), 0.6, 0.1), 0.01)
+    assert known.again_s is None and not has_drifted(known)
+    back = stepped(moved(known, Candidate(plan("first"), 1.0, 0.1), 0.01), 9.0, overlapped=False)  # the step that settles
+    for step_s in seconds:
+        assert next_action(back) == TakeStep() and not has_drifted(back)
+        back = stepped(back, step_s, overlapped=False)
+    assert has_drifted(back) == drifts and (next_action(back) == TakeStep()) == (len(seconds) < FIRST_STEPS)
+    assert len(seconds) < FIRST_STEPS or not has_drifted(stepped(back, seconds[0], overlapped=False))  # it is said once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -11,9 +12,11 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.corrector import prediction
 from hetero_mtf.planning.watching.evidence import Evidence
-from hetero_mtf.planning.watching.speeds import log_factors_after, profile_at
+from hetero_mtf.planning.watching.levels import usual_passes
+from hetero_mtf.planning.watching.speeds import LogFactors, evidence_at_start, log_factors_after, profile_at
+from hetero_mtf.planning.watching.step_watch import Baseline
 from tests.planning.refinement.simulated import slower
-from tests.training.control.simulated_training import PROFILE
+from tests.training.control.simulated_training import PROFILE, SimulatedTraining
 
 PLAN = make_plan(PROFILE)
 
@@ -55,3 +58,35 @@ def test_changes_add_up_and_a_device_that_recovers_is_as_in_the_profile() -> Non
 def test_a_profile_at_other_speeds_predicts_them() -> None:
     changed = profile_at(PROFILE, {1: math.log(2.5), 0: math.log(0.5)})
     assert prediction(Costs(changed), PLAN).step_s == pytest.approx(step_s(0.5, 2.5))
+
+
+def baseline_at(plan: Plan, *factors: float) -> Baseline:
+    """Return the baseline of a plan on devices that take so many times as long as by the profile."""
+    training = SimulatedTraining()
+    training.change(*factors)
+    training.runner.running = [plan]
+    traces = tuple(training.runner.trace(plan) for _ in range(3))
+    return Baseline(step_s(*factors, plan=plan), 0.0, usual_passes(traces), traces)
+
+
+@pytest.mark.parametrize(
+    "before, factors, changed",
+    [
+        ({}, (1.0, 1.0), ()),
+        ({}, (1.0, 2.0), (1,)),
+        ({1: math.log(2.0)}, (1.0, 2.0), ()),
+        ({1: math.log(2.0)}, (1.0, 5.0), (1,)),
+        ({1: math.log(2.0)}, (1.0, 1.0), (1,)),  # it has recovered
+        ({}, (1.0, 0.5), ()),  # nothing says that it was slower before
+        ({1: math.log(2.0)}, (2.0, 1.0), (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("halves", [False, True])
+def test_a_baseline_beside_what_is_thought_of_devices(
+    before: LogFactors, factors: tuple[float, ...], changed: tuple[int, ...], halves: bool
+) -> None:
+    plan = make_plan(profile_at(PROFILE, before))
+    if halves:  # whose layers run twice a step
+        plan = dataclasses.replace(plan, schedule="two_batches", microbatches=2)
+    evidence = evidence_at_start(PROFILE, plan, baseline_at(plan, *factors), before)
+    assert (() if evidence is None else evidence.changed) == changed

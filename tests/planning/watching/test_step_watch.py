@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.planning.watching.evidence import Evidence
-from hetero_mtf.planning.watching.step_watch import BASELINE_TRACES, FIRST_QUIET, SETTLING, StepWatch
+from hetero_mtf.planning.watching.step_watch import BASELINE_TRACES, FIRST_QUIET, RECENT, SETTLING, StepWatch
 from hetero_mtf.planning.watching.trace_budget import LEAST_INTERVAL, TraceBudget
 from tests.planning.watching.test_levels import trace
 
@@ -110,3 +110,17 @@ def test_one_device_is_slower_where_the_other_works_ahead_after_its_waits() -> N
     steps.seconds = [0.78, 2.5]
     (evidence,) = steps.run(20)
     assert evidence.changed == (1,)
+
+
+def test_a_pause_leaves_the_baseline_and_what_changed_meanwhile_is_found() -> None:
+    steps = Steps()
+    steps.run(60)
+    baseline = steps.watch.baseline
+    steps.watch.pause()
+    assert steps.watch.baseline is baseline and not steps.watch.is_calm
+    steps.run(SETTLING + RECENT)
+    assert steps.watch.is_calm and steps.watch.baseline is not None
+    steps.watch.pause()
+    steps.seconds = [1.0, 2.5]
+    (evidence,) = steps.run(SETTLING + RECENT + 10)
+    assert evidence.changed == (1,) and evidence.reference_s == 1.0

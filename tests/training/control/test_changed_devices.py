@@ -10,6 +10,7 @@ from hetero_mtf.planning.choose import plan as make_plan
 from hetero_mtf.planning.exploration.next_action import IN_BACKGROUND, MARGIN
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.refinement.plan_run import TracedStep
+from hetero_mtf.training.control.controller import DRIFTED
 from tests.planning.refinement.simulated import slower
 from tests.training.control.simulated_training import PROFILE, SimulatedTraining, best_s
 
@@ -58,6 +59,36 @@ def test_a_device_that_becomes_faster_gets_more_work() -> None:
     training.change(1.0, 0.4)
     training.train(300)
     assert "times as fast" in training.controller.moves[0].reason and training.true_s <= 1.05 * best_s(1.0, 0.4)
+
+
+@pytest.mark.slow
+@pytest.mark.fast("10-second0")
+@pytest.mark.parametrize("second", [(1.0, 6.0), (2.5, 1.0), (1.0, 1.0)])
+@pytest.mark.parametrize("later", [10, 18, 24, 34, 44])  # while a change is looked at, a plan is built, tried, watched
+def test_devices_that_change_again_while_plans_are_tried_get_what_they_can_do(later: int, second: tuple[float, float]) -> None:
+    training = SimulatedTraining(NOISE, steps=5000, seed=later)
+    training.train(60)
+    training.change(1.0, 2.5)
+    training.train(later)
+    training.change(*second)
+    training.train(600)
+    assert training.true_s <= 1.1 * best_s(*second)
+
+
+def test_steps_that_are_disturbed_after_going_back_end_no_search_for_plans() -> None:
+    training = SimulatedTraining(steps=5000)
+    training.train(60)
+    before = training.plan
+    training.penalty = lambda plan: 1.0 if plan.built_from == before.built_from else 4.0
+    training.change(1.0, 2.5)
+    while len(training.controller.moves) < 2:
+        training.train(1)
+    training.penalty = lambda plan: 2.0
+    training.train(3)
+    assert training.controller.known.rest is DRIFTED and len(training.controller.known.trials) == 1
+    training.penalty = lambda plan: 1.0
+    training.train(600)
+    assert len(training.controller.changes) == 1 and training.true_s <= 1.05 * best_s(1.0, 2.5)
 
 
 @pytest.mark.slow

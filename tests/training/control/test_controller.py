@@ -213,6 +213,7 @@ def test_a_plan_that_was_freed_and_is_the_best_again_is_built_once() -> None:
     first = training.engine.plan
     while len(training.controller.moves) < 2:  # to the other plan, and back
         training.train(1)
+    training.train(3)  # those after going back are as before
     training.penalty = lambda plan: 60.0 if plan.built_from == first.built_from else 1.0
     training.train(20)
     assert training.plan.built_from == training.controller.moves[0].after.built_from

@@ -17,8 +17,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::hetero_mtf.calibration.calibration_budget.CalibrationWarning"),
 ]
 
-BATCH, STEPS, THROTTLED_AT = 16, 400, 40
-COMPARED_AT = 150  # long before the epoch ends, so that a move pays
+BATCH, STEPS, THROTTLED_AT = 16, 600, 40
+COMPARED_AT = 300  # long before the epoch ends, so that a move pays
 
 
 class _Throttle(keras.callbacks.Callback):
@@ -43,6 +43,17 @@ def _network() -> keras.Model:
     return keras.Model(image, keras.layers.Dense(4)(keras.layers.GlobalAveragePooling2D()(x)))
 
 
+def _part_of_second(plan: hm.Plan) -> float:
+    """Return the part of the second convolution that the second worker computes."""
+    (stage,) = plan.stages
+    workers = [plan.devices[index] for index in stage.devices]
+    if "worker:1" not in workers:
+        return 0.0
+    (entry,) = (each for each in stage.layouts if each.name == "conv2d_1")
+    sizes = entry.samples or entry.sizes
+    return sizes[workers.index("worker:1")] / sum(sizes)
+
+
 def test_a_throttled_worker_gets_less_work_and_no_number_changes() -> None:
     keras.config.set_floatx("float64")
     model, rng = _network(), np.random.default_rng(2)
@@ -58,5 +69,6 @@ def test_a_throttled_worker_gets_less_work_and_no_number_changes() -> None:
                 weights.append(trainer.to_keras().get_weights())
                 moves = trainer.moves
     assert worst_error(*weights) <= 1e-8
-    assert moves and "worker:1 became" in moves[0].reason and "times as slow" in moves[0].reason
-    assert moves[0].step >= THROTTLED_AT and moves[0].expected_s < moves[0].before_s
+    answers = [move for move in moves if move.step >= THROTTLED_AT]  # a busy machine may have made others before
+    assert any("worker:1 became" in move.reason and "times as slow" in move.reason for move in answers)
+    assert _part_of_second(answers[-1].after) < 0.4

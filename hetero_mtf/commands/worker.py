@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import click
 
+from hetero_mtf.commands.options.shared import FiniteRange
 from hetero_mtf.commands.process.quiet import load_tensorflow
 from hetero_mtf.commands.process.served import check_served
 from hetero_mtf.commands.process.start_line import print_start_line
@@ -16,6 +17,7 @@ from hetero_mtf.devices.address_forms import split
 from hetero_mtf.devices.addresses import Addresses, parse_hosts, parse_tf_config
 from hetero_mtf.devices.slurm import parse_slurm
 from hetero_mtf.errors import ClusterError
+from hetero_mtf.runtime.ports import await_names
 
 
 @click.command()
@@ -23,10 +25,17 @@ from hetero_mtf.errors import ClusterError
 @click.option("--index", type=click.IntRange(0), help="Which of the servers this is, from 0.  [default: that of TF_CONFIG or Slurm]")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port of hosts that are written without one.")
 @click.option("--allow", multiple=True, metavar="ADDRESS|NETWORK", help="Close the ports to all but these and the hosts.")
+@click.option("--wait", type=FiniteRange(0), default=30.0, metavar="SECONDS", help="Time to wait until its own name is known.")
 @click.option("--open", "open_to_all", is_flag=True, help="Serve at an address of the public internet.")
 @click.option("--allow-root", is_flag=True, help="Serve as root.")
 def command(
-    hosts: str | None, index: int | None, port: int | None, allow: tuple[str, ...], open_to_all: bool, allow_root: bool
+    hosts: str | None,
+    index: int | None,
+    port: int | None,
+    allow: tuple[str, ...],
+    wait: float,
+    open_to_all: bool,
+    allow_root: bool,
 ) -> None:
     """Serve this machine's devices to one training program at a time until interrupted.
 
@@ -43,6 +52,7 @@ def command(
         remedy = "add --index, or in a Slurm job start it with srun"
         raise ClusterError(f"the index of this worker among {', '.join(addresses.hosts)} is unknown", remedy)
     if task < len(addresses.hosts):
+        await_names(addresses.hosts if allow else addresses.hosts[task : task + 1], wait)
         check_served(addresses.hosts[task], open_to_all, allow_root)
     print_start_line(task=f"serving on {addresses.hosts[task]}" if task < len(addresses.hosts) else "")
     load_tensorflow()

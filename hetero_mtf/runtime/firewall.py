@@ -243,7 +243,8 @@ def open_text(reason: str) -> str:
     """
     return (
         f"other users of this machine and other hosts can connect to the emulated workers, and read and write your files ({reason}); "
-        "let the program write nftables rules, as root or with CAP_NET_ADMIN, or use a machine and a network that you trust"
+        "let the program write nftables rules, as root or with CAP_NET_ADMIN, run it in a network of its own "
+        "(unshare --map-root-user --net, docs/hosts.md), or use a machine and a network that you trust"
     )
 
 

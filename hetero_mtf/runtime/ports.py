@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import random
 import socket
+import time
+from collections.abc import Sequence
 
 from hetero_mtf.devices.addresses import lease_port
 from hetero_mtf.errors import ClusterError
 
 FIRST_PORT = 61000
 LAST_PORT = 65500
+RETRY_S = 0.5  # between two lookups of a name
 
 
 def split_address(host: str) -> tuple[str, int]:
@@ -39,6 +42,27 @@ def addresses_of(name: str) -> list[str]:
     ['127.0.0.1']
     """
     return sorted({str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+
+
+def await_names(hosts: Sequence[str], limit_s: float) -> None:
+    """Wait until the names of hosts can be looked up here, as a pod's can only after its start; what cannot be by then is told by its use.
+
+    Parameters
+    ----------
+    hosts : "HOST:PORT" each.
+    limit_s : seconds to wait at most.
+    """
+    end_s = time.monotonic() + limit_s
+    for host in hosts:
+        while not _is_known(split_address(host)[0]) and time.monotonic() < end_s:
+            time.sleep(min(RETRY_S, max(0.0, end_s - time.monotonic())))
+
+
+def _is_known(name: str) -> bool:
+    try:
+        return bool(addresses_of(name))
+    except (OSError, UnicodeError):
+        return False
 
 
 def port_is_free(port: int) -> bool:

@@ -3,12 +3,16 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from tests.hosts.conftest import COMMAND, ROOT, START_S
+from tests.hosts.recipes import recipe
 from tools.lab.namespaces import HERE, await_text
 
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+EMULATED_PORTS = range(61000, 65500)
 ATTACK = """
 import sys
 import tensorflow as tf
@@ -42,7 +46,7 @@ def attacked(lab, tmp_path):
             lab.start("alpha", command, stdout=file, stderr=subprocess.STDOUT, env=variables, cwd=ROOT)
         await_text(out, "serves on", START_S)
         said = {}
-        for name, place, user in (("another host", "beta", []), ("another user", "alpha", ["setpriv", "--reuid=65534", "--clear-groups"])):
+        for name, place, user in (("another host", "beta", []), ("another user", "alpha", NOBODY)):
             script = [*user, sys.executable, "-c", ATTACK, f"grpc://{host}", str(secret), str(tmp_path / name.replace(" ", "_"))]
             attacker = lab.start(place, script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables)
             said[name] = attacker.communicate(timeout=START_S)[0].strip(), (tmp_path / name.replace(" ", "_")).exists()
@@ -72,6 +76,29 @@ def test_rules_go_with_the_worker(attacked, lab):
     assert "hetero_mtf_" in _tables(lab)
     lab.end_processes()
     assert "hetero_mtf_" not in _tables(lab)
+
+
+def test_a_user_who_may_write_no_rules_trains_in_a_network_of_its_own(tmp_path):
+    if subprocess.run([*NOBODY, "unshare", "--map-root-user", "--net", "true"], capture_output=True).returncode:
+        pytest.skip("users may make no namespaces here")
+    tmp_path.chmod(0o777)
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [*NOBODY, "bash", "-c", recipe("unshare", epochs="1")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=variables, cwd=tmp_path) as training:
+        open_here = set()
+        while training.poll() is None:
+            open_here |= _listening() & set(EMULATED_PORTS)
+            time.sleep(0.1)
+        said = training.stdout.read()
+    assert training.returncode == 0 and "test accuracy" in said and "can connect" not in said, said
+    assert open_here == set()
+
+
+def _listening():
+    """Return the TCP ports of this network on which something listens."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in open(f"/proc/net/{name}").read().splitlines()[1:]]
+    return {int(line[1].rpartition(":")[2], 16) for line in lines if line[3] == "0A"}
 
 
 def _tables(lab):

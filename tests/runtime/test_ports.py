@@ -41,3 +41,23 @@ def test_too_many_ports_are_refused(monkeypatch):
     monkeypatch.setattr(ports, "port_is_free", lambda port: port < ports.FIRST_PORT + 2)
     with pytest.raises(ClusterError, match="there are 2 free ports from 61000 to 65500 and 3 are needed; end other servers"):
         ports.free_ports(3)
+
+
+@pytest.mark.parametrize("known_after, limit_s, lookups", [(0, 9.0, 1), (3, 9.0, 4), (100, 1.2, 4)])
+def test_names_are_looked_up_until_they_are_known_or_the_time_is_over(monkeypatch, known_after, limit_s, lookups):
+    asked, now = [], [0.0]
+
+    def look_up(name):
+        asked.append(name)
+        if len(asked) <= known_after:
+            raise socket.gaierror("not yet")
+        return ["192.0.2.1"]
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(ports, "addresses_of", look_up)
+    monkeypatch.setattr(ports.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ports.time, "sleep", sleep)
+    ports.await_names(["pod-0.example:2222"], limit_s)
+    assert asked == ["pod-0.example"] * lookups and now[0] <= limit_s

@@ -114,6 +114,7 @@ RUNS = (
     BenchRun("others_neusight", "tools.bench.others.neusight", 2, ("others_neusight",), needs=OTHERS / "NeuSight"),
     BenchRun("unlike", "tools.bench.emulation.unlike", 25, ("unlike",)),
     BenchRun("hosts_predictions", "tools.bench.hosts.predictions", 20, ("hosts_predictions",)),
+    BenchRun("hosts_rivals", "tools.bench.hosts.hosts_rivals", 40, ("hosts_rivals",), torch=True),
     BenchRun("written", "tools.bench.today.speed", 7, ("written",)),
     BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),
     BenchRun("genetic", "tools.bench.genetic", 8, ("genetic", "genetic_operations", "genetic_large")),

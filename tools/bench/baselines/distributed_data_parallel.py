@@ -21,7 +21,7 @@ from tools.bench.baselines.turns import Prepared, attend, loss_factor
 
 def prepare(order: dict[str, Any]) -> Prepared:
     """Return the training step and the number of trainable weights, as `turns.attend` wants them."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     torch.set_num_threads(1)
     task, addresses, trained = order["task"], order["addresses"], json.loads(sys.argv[2])
     torch.distributed.init_process_group("gloo", f"tcp://{addresses[0]}", rank=task, world_size=len(addresses))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.errors import HeteroError
 from hetero_mtf.planning.solvers.apportionment import proportional
-from tools.bench.baselines.limited import LimitedWorkers
+from tools.bench.baselines.limited import LimitedWorkers, Places
 from tools.bench.baselines.tasks import Trained
 
 MIRRORED, DDP = "MultiWorkerMirroredStrategy", "DistributedDataParallel"
@@ -43,6 +43,7 @@ class Baselines:
     limit : what the shares limit, as `Cluster.emulate`.
     method : how emulated devices are limited, as `Cluster.method`, which the baselines then have to be too; None leaves it to them.
     unequal : (devices,) speed of each; with it `UNEQUAL_DDP` takes part, with samples in proportion and losses weighted by hand.
+    places : where the processes run; None for here.
     """
 
     trained: Trained
@@ -52,12 +53,14 @@ class Baselines:
     limit: str = LIMITS[0]
     method: str | None = None
     unequal: Sequence[float] | None = None
+    places: Places | None = None
 
     def chosen(self) -> Iterator[Baseline]:
         """Yield the baselines that take part."""
         equal = proportional(self.batch, [1.0] * len(self.shares)).sizes
         network = json.dumps(dataclasses.asdict(self.trained))
-        yield Baseline(MIRRORED, sys.executable, ("mirrored_worker.py", network), equal)
+        if self.places is None:
+            yield Baseline(MIRRORED, sys.executable, ("mirrored_worker.py", network), equal)
         if self.torch_python is not None:
             python, script = os.path.expanduser(self.torch_python), "distributed_data_parallel.py"
             yield Baseline(DDP, python, (script, network), equal)
@@ -79,7 +82,7 @@ class Baselines:
         steps = {}
         method = self.method and self.method.partition(",")[0]
         for name, python, words, samples in self.chosen():
-            workers = LimitedWorkers((python, *words), self.shares, samples, method, limit=self.limit)
+            workers = LimitedWorkers((python, *words), self.shares, samples, method, limit=self.limit, places=self.places)
             stack.callback(workers.close)
             if workers.weights != self.trained.weights:
                 there = f"{name} trains {workers.weights} weights of {self.trained.network} and this project {self.trained.weights}"

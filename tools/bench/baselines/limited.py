@@ -14,8 +14,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hetero_mtf.devices.environment import child_variables
 from hetero_mtf.devices.host import available_cores
@@ -34,6 +34,21 @@ ONE_THREAD = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_
 _WARM_UP_STEPS = 2
 
 
+class Places(NamedTuple):
+    """Where the processes run, other than on this machine's loopback.
+
+    Parameters
+    ----------
+    addresses : (devices,) "HOST:PORT" of each.
+    start : device, command and options of `subprocess.Popen` -> the process that was started.
+    variables : environment of each, such as the interface to use.
+    """
+
+    addresses: tuple[str, ...]
+    start: Callable[..., subprocess.Popen[Any]]
+    variables: Mapping[str, str]
+
+
 class LimitedWorkers:
     """One process a device that train together, each on a core of its own share, and only when told to.
 
@@ -47,6 +62,7 @@ class LimitedWorkers:
     method : "cgroup", "duty_cycle", or None for a control group where one can be made, else a duty cycle.
     limit_s : seconds that starting, and any number of steps, may take.
     limit : what the shares limit: "process", or "compute" for the threads that compute, as `Cluster.emulate`.
+    places : where they run; None for here.
 
     Attributes
     ----------
@@ -69,8 +85,10 @@ class LimitedWorkers:
         method: str | None = None,
         limit_s: float = 600.0,
         limit: str = LIMITS[0],
+        places: Places | None = None,
     ) -> None:
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(len(shares))]
+        self._places = places or Places(tuple(f"127.0.0.1:{port}" for port in free_ports(len(shares))), _start_here, {})
+        addresses = list(self._places.addresses)
         self._script, self._limit_s = command[1], limit_s
         self._logs = [tempfile.TemporaryFile() for _ in shares]  # noqa: SIM115 - live as long as the processes
         self._processes = []
@@ -125,8 +143,9 @@ class LimitedWorkers:
     def _start(self, command: Sequence[str], order: dict[str, Any], log: Any) -> None:
         # by path: the Python of another environment runs it, which finds this clone by PYTHONPATH alone
         arguments = [command[0], str(HERE / command[1]), json.dumps(order), *command[2:]]
-        environment, pipe = child_variables(ONE_THREAD), subprocess.PIPE
-        self._processes.append(subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=log, bufsize=0, env=environment))
+        environment, pipe = child_variables({**ONE_THREAD, **self._places.variables}), subprocess.PIPE
+        options = {"stdin": pipe, "stdout": pipe, "stderr": log, "bufsize": 0, "env": environment}
+        self._processes.append(self._places.start(order["task"], arguments, **options))
 
     def _answers(self) -> list[dict[str, float]]:
         end_s = time.monotonic() + self._limit_s
@@ -199,6 +218,10 @@ class LimitedWorkers:
                     process.send_signal(signal.SIGCONT if cycle.running else signal.SIGSTOP)
             due_s = min(cycle.next_s() for cycle in cycles) - time.monotonic()
             self._ended.wait(min(0.5, max(0.0, due_s)))
+
+
+def _start_here(task: int, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    return subprocess.Popen(command, **options)
 
 
 def _new_group(parent: pathlib.Path, version: int, threaded: bool) -> cgroup.CpuGroup:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from hetero_mtf.keras_reading.thread_policy import with_policy_of_caller
+
 
 class Finished(NamedTuple):
     """What a piece of work came to.
@@ -45,7 +47,7 @@ class Background:
         """
         assert self._future is None
         self._pool = self._pool or concurrent.futures.ThreadPoolExecutor(1, "hetero_mtf-exploration")
-        self._future = self._pool.submit(self._timed, work)
+        self._future = self._pool.submit(self._timed, with_policy_of_caller(work))
 
     def poll(self, wait: bool = False) -> Finished | None:
         """Return what the work came to, once; None while it is under way, and where there is none.

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from hetero_mtf.calibration.turns import GivenTurns, Turns
+from hetero_mtf.keras_reading.thread_policy import with_policy_of_caller
 from hetero_mtf.planning.profile.profile import Profile
 
 
@@ -41,7 +42,8 @@ class CalibrationBetween:
         seconds : for so long.
         """
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="hetero_mtf calibration", daemon=True)
+            work = with_policy_of_caller(self._work)
+            self._thread = threading.Thread(target=work, name="hetero_mtf calibration", daemon=True)
             self._thread.start()
         return self._turns.give(seconds, lambda: self.has_ended)
 

@@ -45,6 +45,7 @@ def network(dtype: str = "float32") -> tuple[Any, Any]:
     import keras
 
     keras.config.set_floatx(dtype)
+    keras.config.set_dtype_policy(dtype)  # which is kept once it was asked for
     keras.utils.set_random_seed(0)
     image = features = keras.Input((8, 8, CHANNELS))
     for _ in range(CONVOLUTIONS):
@@ -163,6 +164,7 @@ def equal_weights(steps: int = 60) -> Row:
                 weights.append(trainer.to_keras().get_weights())
                 moves.append(len(trainer.moves))
     keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
     error = max(float(np.abs(a - b).max() / (np.abs(a).max() + 1e-3)) for a, b in zip(*weights))
     figures = {"moves": moves[1], "error": error if moves[1] else None}  # without a move there is nothing to compare
     return table_row({"case": f"{steps} steps", **figures}, {"moves": 1, "error": MOST_ERROR})

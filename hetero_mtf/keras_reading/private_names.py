@@ -7,8 +7,9 @@ for `mesh.compat` and `mesh.collectives.nccl`, as Mesh-TensorFlow is used withou
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras.src.ops as keras_operations  # where Keras's own code looks its operations up, so that it gets a replacement (all)
@@ -21,6 +22,7 @@ from keras.src.optimizers.base_optimizer import (
 )
 from keras.src.random.seed_generator import global_seed_generator  # the seed that layers without one share (all)
 from keras.src.trainers.data_adapters import get_data_adapter  # tells of any data how many batches they have (all)
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter  # makes a dataset of arrays (all)
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter  # what Keras's loops take as it is (all)
 from keras.src.utils import tracking  # the lists and dicts that layers keep what they track in: a deep copy would track it twice (all)
 from tensorflow.python.eager.context import eager_mode  # `tf.init_scope` leaves a graph, but does not compute at once within it (all)
@@ -211,6 +213,27 @@ def build_with(model: Any, data: Any) -> None:
 def begin_at(model: Any, epoch: int | None) -> None:
     """Let Keras's loop begin at an epoch, None for its argument: it looks again after the callbacks' `on_train_begin` (all)."""
     model._initial_epoch = epoch
+
+
+@contextlib.contextmanager
+def untuned_datasets() -> Iterator[None]:
+    """Let the datasets that Keras makes of arrays meanwhile be without tf.data's tuning of threads and buffers (all).
+
+    A tuned iterator that ends waits until its tuning thread looks up again, where that misses its call: as long as the iterator has
+    lived, so half of short epochs on one core (TensorFlow 2.16 to 2.21). Slicing arrays has nothing to tune.
+    """
+    tuned = ArrayDataAdapter.get_tf_dataset
+
+    def untuned(adapter: Any) -> Any:
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return tuned(adapter).with_options(options)
+
+    ArrayDataAdapter.get_tf_dataset = untuned
+    try:
+        yield
+    finally:
+        ArrayDataAdapter.get_tf_dataset = tuned
 
 
 # Callbacks

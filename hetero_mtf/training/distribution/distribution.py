@@ -15,7 +15,7 @@ import keras
 from hetero_mtf.data.checked_batch import Batch, check_batch
 from hetero_mtf.errors import HeteroError, PlanError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
-from hetero_mtf.keras_reading.private_names import build_with, compile_loss, compile_metrics
+from hetero_mtf.keras_reading.private_names import build_with, compile_loss, compile_metrics, untuned_datasets
 from hetero_mtf.planning.exploration.plan_history import PlanHistory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.program.engine import Finished
@@ -146,7 +146,8 @@ class Distribution:
         loops = self._loops
         loops.fitting, loops.looked_at, loops.steps_ahead = True, look_between_batches(callbacks), None
         try:
-            history = kind.fit(*bound.args, **bound.kwargs)
+            with untuned_datasets():
+                history = kind.fit(*bound.args, **bound.kwargs)
         except BaseException:
             loops.fitting, loops.steps_ahead = False, None
             with contextlib.suppress(HeteroError):  # a worker that died has no weights

@@ -15,6 +15,8 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 import hetero_mtf as hm
 from hetero_mtf.errors import DataError, UnsupportedError, WorkerError
@@ -63,6 +65,29 @@ def test_what_is_returned_is_the_model(cluster: Any) -> None:
     assert other is not first and other is not None and other.cluster is cluster and hm.distribution(hm.distribute(model)) is other
     assert type(model) is keras.Sequential and hm.undistribute(model) is model and hm.undistribute(model) is model
     assert not {"fit", "make_train_function", "get_metrics_result"} & set(vars(model))
+
+
+def test_datasets_of_arrays_are_not_tuned_while_a_distributed_model_trains(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned: list[bool | None] = []
+    original = ArrayDataAdapter.get_tf_dataset
+    distribute_dataset = type(tf.distribute.get_strategy()).experimental_distribute_dataset
+
+    def seen(strategy: Any, dataset: Any, *others: Any) -> Any:
+        tuned.append(dataset.options().autotune.enabled)
+        return distribute_dataset(strategy, dataset, *others)
+
+    monkeypatch.setattr(type(tf.distribute.get_strategy()), "experimental_distribute_dataset", seen)
+    model = _distributed(network, cluster)
+    model.fit(X, Y, batch_size=8, validation_data=(X, Y), verbose=0)
+    assert tuned == [False, False] and ArrayDataAdapter.get_tf_dataset is original
+    with pytest.raises(ValueError, match="at every end"):
+        model.fit(X, Y, batch_size=8, verbose=0, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=_refuse)])
+    hm.undistribute(model).fit(X, Y, batch_size=8, verbose=0)
+    assert tuned == [False, False, False, None] and ArrayDataAdapter.get_tf_dataset is original
+
+
+def _refuse(epoch: int, logs: Any) -> None:
+    raise ValueError("refused at every end of an epoch")
 
 
 @pytest.mark.slow

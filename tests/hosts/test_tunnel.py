@@ -50,12 +50,13 @@ def tunnelled(lab, tmp_path):
     if missing:
         pytest.skip(f"there can be no tunnel here: {', '.join(missing)} is missing")
     _certificates(tmp_path)
-    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
 
     def start(name, command, said):
         with (tmp_path / said).open("wb") as out:
             mounted = ["sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(tmp_path / f"{name}.hosts"), *command]
-            return lab.start(name, mounted, stdout=out, stderr=subprocess.STDOUT, env=variables, cwd=ROOT)
+            return lab.start(name, mounted, stdout=out, stderr=subprocess.STDOUT, env=variables, cwd=tmp_path)
 
     for name in lab.names:
         files = {path: text if name == "alpha" else _other(text) for path, text in _files().items()}

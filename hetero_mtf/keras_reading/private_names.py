@@ -219,8 +219,8 @@ def begin_at(model: Any, epoch: int | None) -> None:
 def untuned_datasets() -> Iterator[None]:
     """Let the datasets that Keras makes of arrays meanwhile be without tf.data's tuning of threads and buffers (all).
 
-    A tuned iterator that ends waits until its tuning thread looks up again, where that misses its call: as long as the iterator has
-    lived, so half of short epochs on one core (TensorFlow 2.16 to 2.21). Slicing arrays has nothing to tune.
+    A tuned iterator that ends waits for its tuning thread, which may miss the call and sleep for as long as the iterator has lived.
+    Slicing arrays has nothing to tune.
     """
     tuned = ArrayDataAdapter.get_tf_dataset
 

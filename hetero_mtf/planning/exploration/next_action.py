@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from statistics import NormalDist
 
 from hetero_mtf.planning.exploration.actions import (
     Action,
@@ -41,7 +40,7 @@ SPENT_PART, SPENT_S = 0.05, 3.0  # of the training, and seconds, that trying pla
 LEAST_GAIN = 0.02  # part of a step, below which a gain is not looked for; what a calibration is expected to gain
 CALIBRATED_S = 1.0  # that curves are measured for at a time
 
-_NORMAL = NormalDist()
+_NORMAL = statistics.NormalDist()
 
 
 def next_action(known: Knowledge) -> Action:
@@ -63,7 +62,7 @@ def next_action(known: Knowledge) -> Action:
     steps = FIRST_STEPS if len(known.trials) == 1 else STEPS
     if known.settling or len(trial.step_s) < FIRST_STEPS:
         return TakeStep()
-    if known.again_s is not None and len(known.again_s) < FIRST_STEPS:
+    if known.again is not None and known.again < FIRST_STEPS:
         return TakeStep()
     if known.busy:  # also where the best plan has to be built again before training can go back
         return TakeStep()
@@ -93,13 +92,11 @@ def has_drifted(known: Knowledge) -> bool:
     ----------
     known : what the training knows; seconds of plans from before do not count any more, where it is so.
     """
-    if known.again_s is None or len(known.again_s) != FIRST_STEPS:
-        return False
-    before_s = known.trial.step_s[: -len(known.again_s)]
-    if not before_s:
+    before_s, again_s = known.trial.step_s[:-FIRST_STEPS], known.trial.step_s[-FIRST_STEPS:]
+    if known.again != FIRST_STEPS or not before_s:
         return False
     median_s = statistics.median(before_s)
-    return min(known.again_s) > DRIFTED * median_s or max(known.again_s) < median_s / DRIFTED
+    return min(again_s) > DRIFTED * median_s or max(again_s) < median_s / DRIFTED
 
 
 def _is_left(known: Knowledge) -> bool:

@@ -100,7 +100,7 @@ class Knowledge:
     changes : the devices that have changed, as which plans are tried again.
     changed_at : steps taken when devices last changed; None where they never did.
     calibration_s : seconds that calibrating is expected to take yet; None where the profile is not rough, or cannot be measured.
-    again_s : seconds of steps that count since training went back to the present plan; None where it did not.
+    again : number of steps that count since training went back to the present plan, the latest of its trial; None where it did not.
     lasted : steps that the devices were as before their last change, since the one before; None where there was none.
     """
 
@@ -126,7 +126,7 @@ class Knowledge:
     changes: tuple[DeviceChange, ...] = ()
     changed_at: int | None = None
     lasted: int | None = None
-    again_s: tuple[float, ...] | None = None
+    again: int | None = None
     calibration_s: float | None = None
 
     @property

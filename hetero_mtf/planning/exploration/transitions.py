@@ -48,7 +48,7 @@ def replaced(known: Knowledge, trial: Trial, floor: float) -> Knowledge:
     floor : as of `Knowledge`.
     """
     fresh = {"candidates": None, "solved_trials": 0, "built": None, "building": None, "solving": False}
-    return dataclasses.replace(known, trials=(trial,), floor=floor, present=0, settling=SETTLING + 1, again_s=None, **fresh)  # type: ignore[arg-type]
+    return dataclasses.replace(known, trials=(trial,), floor=floor, present=0, settling=SETTLING + 1, again=None, **fresh)  # type: ignore[arg-type]
 
 
 def settled_again(known: Knowledge) -> Knowledge:
@@ -81,8 +81,8 @@ def stepped(known: Knowledge, seconds: float, overlapped: bool) -> Knowledge:
         return dataclasses.replace(known, settling=known.settling - 1)
     if overlapped:
         return dataclasses.replace(known, delay_s=known.delay_s + longer_s)
-    if known.again_s is not None:
-        known = dataclasses.replace(known, again_s=(*known.again_s, seconds)[-MOST_STEPS:])
+    if known.again is not None:
+        known = dataclasses.replace(known, again=known.again + 1)
     return _with_trial(known, dataclasses.replace(trial, step_s=(*trial.step_s, seconds)[-MOST_STEPS:]))
 
 
@@ -162,9 +162,9 @@ def moved(known: Knowledge, candidate: Candidate, seconds: float) -> Knowledge:
     tried = {trial.plan.built_from: at for at, trial in enumerate(known.trials)}
     known = dataclasses.replace(known, settling=SETTLING, built=None, spent_s=known.spent_s + seconds)
     if plan.built_from in tried:
-        return dataclasses.replace(known, present=tried[plan.built_from], again_s=())
+        return dataclasses.replace(known, present=tried[plan.built_from], again=0)
     trials = (*known.trials, Trial(plan, candidate.predicted_s))
-    return dataclasses.replace(known, trials=trials, present=len(known.trials), again_s=None)
+    return dataclasses.replace(known, trials=trials, present=len(known.trials), again=None)
 
 
 def _longer_s(known: Knowledge, seconds: float) -> float:

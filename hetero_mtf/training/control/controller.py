@@ -19,7 +19,7 @@ from hetero_mtf.layers.fallback.keras_call_kind import is_keras_call
 from hetero_mtf.planning.exploration.actions import BuildPlan, MeasureCurves, MoveTo, Solve, TraceStep, Watch
 from hetero_mtf.planning.exploration.alike_draws import draws_alike
 from hetero_mtf.planning.exploration.candidates import Candidates
-from hetero_mtf.planning.exploration.next_action import CALIBRATED_S, STEPS, has_drifted, next_action
+from hetero_mtf.planning.exploration.next_action import CALIBRATED_S, FIRST_STEPS, STEPS, has_drifted, next_action
 from hetero_mtf.planning.exploration.records import Build, Candidate, Knowledge, Learnt, Solution, Trial, size_of
 from hetero_mtf.planning.exploration.transitions import (
     calibrated,
@@ -243,7 +243,7 @@ class Controller:
 
     def _note_drift(self, plan: Plan) -> None:
         """Forget what plans took, and see which device has changed while they were tried, where a baseline from before tells."""
-        trial = Trial(plan, self._candidates.prediction(plan).step_s, self.known.again_s or ())
+        trial = Trial(plan, self._candidates.prediction(plan).step_s, self.known.trial.step_s[-FIRST_STEPS:])
         known = dataclasses.replace(replaced(self.known, trial, self._candidates.floor(plan)), settling=0)
         if self.devices is not None and self.devices.knows(plan):
             known, self._told = dataclasses.replace(known, rest=DRIFTED), len(known.trials)

@@ -190,7 +190,7 @@ def test_a_plan_that_could_not_be_built_again_is_not_gone_back_to() -> None:
 )
 def test_a_plan_gone_back_to_gets_two_steps_that_tell_whether_devices_have_changed(seconds: tuple[float, ...], drifts: bool) -> None:
     known = moved(with_candidates(knowledge(), other=0.6), Candidate(plan("other"), 0.6, 0.1), 0.01)
-    assert known.again_s is None and not has_drifted(known)
+    assert known.again is None and not has_drifted(known)
     back = stepped(moved(known, Candidate(plan("first"), 1.0, 0.1), 0.01), 9.0, overlapped=False)  # the step that settles
     for step_s in seconds:
         assert next_action(back) == TakeStep() and not has_drifted(back)

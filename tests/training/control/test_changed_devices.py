@@ -75,11 +75,17 @@ def test_devices_that_change_again_while_plans_are_tried_get_what_they_can_do(la
     assert training.true_s <= 1.1 * best_s(*second)
 
 
+def _let_others_take_longer(training: SimulatedTraining) -> Plan:
+    """Let all plans but the one in force, which is returned, take four times as long."""
+    before = training.plan
+    training.penalty = lambda plan: 1.0 if plan.built_from == before.built_from else 4.0
+    return before
+
+
 def test_steps_that_are_disturbed_after_going_back_end_no_search_for_plans() -> None:
     training = SimulatedTraining(steps=5000)
     training.train(60)
-    before = training.plan
-    training.penalty = lambda plan: 1.0 if plan.built_from == before.built_from else 4.0
+    _let_others_take_longer(training)
     training.change(1.0, 2.5)
     while len(training.controller.moves) < 2:
         training.train(1)
@@ -171,8 +177,7 @@ def test_a_plan_that_cannot_be_built_is_warned_of_once_and_not_tried_again() -> 
 def test_a_move_that_makes_steps_longer_is_taken_back_once() -> None:
     training = SimulatedTraining(steps=5000)
     training.train(60)
-    before = training.plan
-    training.penalty = lambda plan: 1.0 if plan.built_from == before.built_from else 4.0
+    before = _let_others_take_longer(training)
     training.change(1.0, 2.5)
     training.train(600)
     away, back, *_ = training.controller.moves

@@ -110,18 +110,32 @@ def rows(case: dict[str, Any]) -> list[Row]:
             limit = RESNET18_TIMES if case["network"] == "resnet18" else OF_IDEAL * step_s / bound_s
         elif name == UNEQUAL_DDP:
             limit = least_ratio((step_s, spread), measured[AUTO])
-        samples = ":".join(map(str, case["samples"].get(name, ())))
         cells = {
-            "network": f"{TITLES[case['network']]}, batch {case['batch']}",
+            **step_cells(case, name, step_s, spread, ours_s),
             "cluster": cluster_text(case["shares"], case["limit"]),
             "arrangement": f"{AUTO} ({case['automatic']})" if name == AUTO else arrangement_text(name),
-            "samples": samples or None,
-            "step_ms": 1e3 * step_s,
-            "times_ours": step_s / ours_s,
-            "spread": spread,
         }
         table.append(table_row(cells, {"times_ours": None if limit is None else round(limit, 2)}))
     return table
+
+
+def step_cells(case: dict[str, Any], name: str, step_s: float, spread: float | None, ours_s: float) -> dict[str, Any]:
+    """Return the cells of an arrangement's row that are the same wherever it was measured.
+
+    Parameters
+    ----------
+    case : with network, batch, and samples of each arrangement.
+    name : of the arrangement.
+    step_s, spread : seconds of its step, and their spread.
+    ours_s : seconds of the step that it is compared with.
+    """
+    return {
+        "network": f"{TITLES[case['network']]}, batch {case['batch']}",
+        "samples": ":".join(map(str, case["samples"].get(name, ()))) or None,
+        "step_ms": 1e3 * step_s,
+        "times_ours": step_s / ours_s,
+        "spread": spread,
+    }
 
 
 def least_ratio(its: tuple[float, float], ours: tuple[float, float]) -> float:

@@ -21,8 +21,8 @@ import click
 from hetero_mtf.planning.profile.spread import median_and_spread
 from tools.bench.baselines.equal_batches import DDP, NO_TORCH, UNEQUAL_DDP, Baselines
 from tools.bench.baselines.limited import Places
-from tools.bench.baselines.rivals import UNEQUAL_TIMES, least_ratio, plan_samples
-from tools.bench.baselines.tasks import COMPARED, TITLES, Trained, compared_task
+from tools.bench.baselines.rivals import UNEQUAL_TIMES, least_ratio, plan_samples, step_cells
+from tools.bench.baselines.tasks import COMPARED, Trained, compared_task
 from tools.bench.comparison.options import pace_options, torch_option
 from tools.bench.comparison.side_by_side import Pace, measure
 from tools.lab import namespaces
@@ -36,6 +36,7 @@ SHARES = (1.0, 0.5)
 PORT = 2300  # of the other library's processes
 ALONE, AUTO, WHOLE, HALVES = "the faster host alone", "auto", "both hosts", "both hosts, in two halves"
 HALVES_GAIN = 1.05  # at least, that halves have to gain over the best plan without
+
 
 def _summary(measured: Sequence[Row]) -> list[str]:
     """Return what all networks say together of links of each speed."""
@@ -145,13 +146,9 @@ def rows(case: dict[str, Any]) -> list[Row]:
         wanted = least_ratio((step_s, spread), figures[AUTO]) if name in (ALONE, DDP, UNEQUAL_DDP) else None
         strategy = case["strategies"].get(name)
         cells = {
-            "network": f"{TITLES[case['network']]}, batch {case['batch']}",
+            **step_cells(case, name, step_s, spread, ours_s),
             "link": f"{case['rate'] / 1000:g} Gbit/s",
             "arrangement": name if strategy is None or name == ALONE else f"{name} ({strategy})",
-            "samples": ":".join(map(str, case["samples"].get(name, ()))) or None,
-            "step_ms": 1e3 * step_s,
-            "times_ours": step_s / ours_s,
-            "spread": spread,
         }
         table.append(table_row(cells, {"times_ours": None if wanted is None else round(wanted, 2)}))
     return table

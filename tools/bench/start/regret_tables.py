@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.baselines.tasks import TITLES
 from tools.bench.comparison.measured import cluster_text
+from tools.bench.start.start_tasks import title_of
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
@@ -77,7 +77,7 @@ def met_rows(records: Sequence[dict[str, Any]]) -> list[Row]:
     rows = []
     for record in records:
         cells = {
-            "network": TITLES[record["network"]],
+            "network": title_of(record["network"]),
             "cluster": cluster_text(record["shares"], "process"),
             "steps": record["steps"],
             "recorded_s": record["recorded_s"],

@@ -17,6 +17,7 @@ from tools.bench.start.drawn_world import DrawnWorld, best_s, drawn_case
 from tools.bench.start.regret_tables import REGRET, SOON, beyond_one_s, gained, met_rows, regret_rows, soon_rows
 from tools.bench.start.rough_errors import RoughErrors
 from tools.bench.start.start_networks import start_networks
+from tools.bench.start.start_trace import FOLDER, load_all
 from tools.bench.start.temper import Temper
 from tools.results.publication import shown
 
@@ -77,6 +78,14 @@ def test_the_simulation_is_compared_with_each_recording() -> None:
     rows = met_rows(regret.met([made_up_trace(), made_up_trace(watched=100)]))
     assert [row.texts["network"] for row in rows] == ["VGG-8", "VGG-8", "median of magnitudes", "worst"]
     assert all(abs(row.numbers["error"]) < 0.1 for row in rows) and rows[0].texts["same"] in ("yes", "no")
+
+
+def test_every_recording_that_is_kept_has_a_row() -> None:
+    kept = [trace.network for trace in load_all(FOLDER)]
+    times = {"recorded_s": 2.0, "own_s": 2.0, "drawn_s": [2.0], "now_s": 2.0}
+    alike = {"shares": [1.0, 0.5], "steps": 9, "recorded_moves": 1, "same_moves": True, **times}
+    rows = met_rows([{**alike, "network": network} for network in kept])
+    assert len(rows) == len(kept) + 2 and {"digits of `make train`", "drawn 7233b0db"} <= {row.texts["network"] for row in rows}
 
 
 def test_the_tables_say_what_they_are_of() -> None:

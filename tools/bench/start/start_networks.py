@@ -13,6 +13,9 @@ import pathlib
 from typing import NamedTuple
 
 from hetero_mtf.graph.records import LayerGraph
+from tools.bench.start.start_tasks import task_of
+from tools.bench.start.start_trace import FOLDER as TRACES
+from tools.bench.start.start_trace import load_all
 
 FOLDER = pathlib.Path(__file__).parent / "networks"
 
@@ -22,7 +25,7 @@ class StartNetwork(NamedTuple):
 
     Parameters
     ----------
-    name : key of `compared_task`.
+    name : as `task_of` takes it.
     batch : samples a step.
     graph : its layers.
     """
@@ -33,11 +36,12 @@ class StartNetwork(NamedTuple):
 
 
 def read_networks() -> dict[str, StartNetwork]:
-    """Return the networks of `compared_task`, by name."""
+    """Return the networks that are compared with other libraries and those of the recordings that are kept, by name."""
     from hetero_mtf.keras_reading.layer_graph import layer_graph
-    from tools.bench.baselines.tasks import COMPARED, compared_task
+    from tools.bench.baselines.tasks import COMPARED
 
-    tasks = {name: compared_task(name) for name in COMPARED}
+    recorded = sorted({trace.network for trace in load_all(TRACES)}.difference(COMPARED))
+    tasks = {name: task_of(name) for name in (*COMPARED, *recorded)}
     return {name: StartNetwork(name, task.batch, layer_graph(task.model)) for name, task in tasks.items()}
 
 

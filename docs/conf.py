@@ -18,7 +18,7 @@ author = "the hetero_mtf developers"
 copyright = f"{author}, Apache-2.0"  # noqa: A001 - Sphinx's own name
 version = release = hetero_mtf.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "parameter_types", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "parameter_types", "equations", "numpydoc"]
 exclude_patterns = ["_build", "examples", "results/**/README.md"]
 templates_path = ["templates"]
 default_role = "py:obj"  # `name` in a docstring is a link where there is such a name, else code
@@ -34,6 +34,8 @@ autodoc_typehints = "none"  # the types are in the lists of parameters
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+
+html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "hetero_mtf"

@@ -162,6 +162,9 @@ def verdicts(records: Sequence[dict[str, Any]]) -> list[str]:
         errors = [abs(record[key]) for record in ran]
         median = f"median error {statistics.median(errors):.1%} (wanted {OFF:.0%})"
         said.append(f"{name}: {median}, worst {max(errors):.1%} of {len(ran)} trials.")
+    by_degree = [(degree, [abs(each["error"]) for each in ran if int(each["degrees"].split()[0]) == degree]) for degree in (1, 2, 4)]
+    medians = ", ".join(f"{degree}: {statistics.median(errors):.1%} of {len(errors)}" for degree, errors in by_degree if errors)
+    said.append(f"Median error by GPUs that share each layer: {medians}.")
     out = [record["memory"] for record in records]
     lost = sum("measured_s" not in record for record in records)
     text = f"Out of memory: {out.count('ran out, predicted')} of {lost} trials named, {out.count('predicted, ran')} others besides"

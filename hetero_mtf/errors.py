@@ -103,7 +103,19 @@ class ClusterError(HeteroError):
 
 
 class WorkerError(ClusterError):
-    """A worker process died or stopped answering."""
+    """A worker process died or stopped answering.
+
+    Parameters
+    ----------
+    reason, remedy : as in `HeteroError`.
+    lost : groups of workers, by their numbers, of each of which at least one cannot be used: (1,) is a worker that is gone, (0, 1) are two
+        that do not reach each other. Empty where it is not known which.
+    """
+
+    def __init__(self, reason: str, remedy: str = "", lost: Sequence[Sequence[int]] = ()) -> None:
+        super().__init__(reason, remedy)
+        self.lost = tuple(map(tuple, lost))
+        self.args = (reason, remedy, self.lost)
 
 
 class DataError(HeteroError):

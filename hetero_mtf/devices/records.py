@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from hetero_mtf.errors import ClusterError
 from hetero_mtf.units import value_text
 
 KINDS = ("CPU", "GPU")
+_TASK = re.compile(r"/task:(\d+)/")
 LIMITS = ("process", "compute")
 """What the share of an emulated device limits: all threads of its process, or those that compute."""
 
@@ -59,6 +61,12 @@ class Device:
     def process(self) -> str:
         """Name of the process that it is in: its TensorFlow device string without the device, in lower case; "" for this one."""
         return self.tf_device.lower().rpartition("/device:")[0]
+
+    @property
+    def worker(self) -> int | None:
+        """Number of the worker that it belongs to; None for a device of this process."""
+        task = _TASK.search(self.tf_device)
+        return int(task[1]) if task else None
 
     @property
     def share_text(self) -> str:

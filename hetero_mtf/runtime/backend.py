@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from hetero_mtf.devices.records import ClusterRecord
@@ -21,6 +22,8 @@ class Backend(Protocol):
     def target(self) -> str: ...
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None: ...
+
+    def leave_out(self, workers: Collection[int]) -> None: ...
 
     def unresponsive(self, limit_s: float) -> WorkerError | None: ...
 

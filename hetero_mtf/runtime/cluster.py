@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -16,18 +14,17 @@ from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
 from hetero_mtf.runtime.container import Container
 from hetero_mtf.runtime.emulation import Emulation
 from hetero_mtf.runtime.faults import explain, is_lost_connection
-from hetero_mtf.runtime.freeing import free_containers
 from hetero_mtf.runtime.in_process import InProcess
 from hetero_mtf.runtime.limits.cores import read_shares
 from hetero_mtf.runtime.liveness.heartbeat import WORKER_TIMEOUT_S, checked_timeout_s
 from hetero_mtf.runtime.remote import Remote
+from hetero_mtf.runtime.workers_in_use import WorkersInUse
 
 # TensorFlow, and `session`, which imports it, are imported where a session is opened: a cluster is made and described without them.
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from hetero_mtf.runtime.backend import Backend
-    from hetero_mtf.runtime.session import OpenSessions
 
 _FORMS = "local, emulate:1.0,0.5, tf_config, slurm or hosts:HOST:PORT,..."
 
@@ -46,9 +43,7 @@ class Cluster:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._sessions: OpenSessions | None = None
-        self._containers: set[str] = set()
-        self._lock = threading.RLock()  # for calibration, which works in several threads; a collected session closes in any of them
+        self._workers = WorkersInUse(backend)
         self._closed = False
 
     @classmethod
@@ -219,14 +214,14 @@ class Cluster:
             If a worker is gone, or did not start.
         """
         self._check()
+        if self.target:
+            return self._workers.session(graph)
+        import tensorflow as tf
+
         from hetero_mtf.runtime.session import session_config
 
-        if not self.target:
-            import tensorflow as tf
-
-            allow_memory_growth()
-            return tf.compat.v1.Session("", graph=graph, config=session_config())
-        return self._watched(self.target, graph, range(len(self._backend.hosts)))
+        allow_memory_growth()
+        return tf.compat.v1.Session("", graph=graph, config=session_config())
 
     def worker_session(self, graph: tf.Graph, task: int) -> tf.compat.v1.Session:
         """Return a session with one worker alone, which sends what it is fed there directly; variables and errors are those of `session`.
@@ -237,7 +232,7 @@ class Cluster:
         task : number of a worker of this cluster.
         """
         self._check()
-        return self._watched(f"grpc://{self._backend.hosts[task]}", graph, [task])
+        return self._workers.session_with(graph, task)
 
     def container(self, prefix: str = "trainer") -> Container:
         """Return a container of a name of its own for one trainer's variables; release it when done. It raises as `session`.
@@ -247,9 +242,7 @@ class Cluster:
         prefix : start of the name, for people.
         """
         self._check()
-        container = Container(prefix, self._release)
-        self._containers.add(container.name)
-        return container
+        return self._workers.container(prefix)
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which workers have left a question unanswered for `limit_s` seconds, or None.
@@ -266,6 +259,28 @@ class Cluster:
     def fault(self) -> WorkerError | None:
         """Return which worker is known to have died, or no longer answers, or None; it does not wait."""
         return self._backend.fault()
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """The indices of the devices whose workers are left out."""
+        return tuple(index for index, device in enumerate(self.devices) if device.worker in self._workers.left_out)
+
+    def leave_out(self, workers: Collection[int]) -> None:
+        """Go on without some workers, as they are gone, or with those that were left out before: all but these are used from now on.
+
+        A session that was opened before ends with an error where it is on one of them. The record and the numbers of devices stay as they
+        are; what is placed on a device that is left out cannot run.
+
+        Parameters
+        ----------
+        workers : numbers of workers, as in `WorkerError.lost`; empty for none.
+
+        Raises
+        ------
+        ClusterError
+            If there is no such worker, or none would be left.
+        """
+        self._workers.leave_out(workers)
 
     def explain(self, exception: BaseException) -> HeteroError:
         """Return one sentence for an error of a session on this cluster: which worker is dead and how, or TensorFlow's message.
@@ -322,9 +337,7 @@ class Cluster:
         self._closed = True
         freed = False
         try:
-            if self._sessions is not None:
-                self._sessions.close()
-            freed = self._free()
+            freed = self._workers.close()
         finally:
             self._backend.close(freed)
 
@@ -338,42 +351,12 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _watched(self, target: str, graph: tf.Graph, tasks: Sequence[int]) -> tf.compat.v1.Session:
-        """Return a session with a server, on all devices or those of some workers."""
-        from hetero_mtf.runtime.session import OpenSessions, WatchedSession, session_config
-
-        with self._lock:
-            self._sessions = self._sessions or OpenSessions()
-        session = WatchedSession(target, graph, session_config(tasks), self._backend.fault)
-        self._sessions.add(session)
-        return session
-
     def _check(self) -> None:
         if self._closed:
             raise ClusterError("the cluster is closed", "open it again")
         fault = self._backend.fault()
         if fault is not None:
             raise fault
-
-    def _release(self, name: str) -> None:
-        if self._sessions is not None and not self._closed:  # without a session nothing is on the servers
-            self._free_containers([name])
-
-    def _free(self) -> bool:
-        """Free the containers that are left when the sessions are closed, and return whether nothing is left on the workers."""
-        if isinstance(self._backend, Remote) and self._containers and self._backend.fault() is None:
-            self._free_containers([*self._containers])
-        return not self._containers and self._backend.fault() is None
-
-    def _free_containers(self, names: Sequence[str]) -> None:
-        """Free containers; those that a worker keeps stay noted."""
-        from hetero_mtf.runtime.session import CLOSE_LIMIT_S, WatchedCalls
-
-        watch = WatchedCalls(self._backend.fault)
-        with contextlib.suppress(WorkerError):
-            if watch(lambda: free_containers(self._backend.hosts, names), limit_s=CLOSE_LIMIT_S):
-                self._containers.difference_update(names)
-        watch.close()
 
 
 def check_live(cluster: object) -> None:

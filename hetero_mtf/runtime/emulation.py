@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import IO, Any
 
 from hetero_mtf.devices.environment import bypass_proxy, child_variables
@@ -23,9 +23,9 @@ from hetero_mtf.devices.instruction_sets import check_instruction_sets
 from hetero_mtf.devices.records import LIMITS, ClusterRecord
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime import firewall
-from hetero_mtf.runtime.faults import log_end
+from hetero_mtf.runtime.faults import death, log_end
 from hetero_mtf.runtime.limits import cgroup
-from hetero_mtf.runtime.limits.cores import check_shares, pack
+from hetero_mtf.runtime.limits.cores import check_shares, limit_text, pack
 from hetero_mtf.runtime.liveness.heartbeat import WORKER_TIMEOUT_S, Heartbeat, silence
 from hetero_mtf.runtime.ports import free_ports, split_address
 from hetero_mtf.runtime.worker import PORT_TAKEN
@@ -92,6 +92,7 @@ class Emulation:
         self._record: ClusterRecord | None = None
         self._is_ready = self._was_closed = False
         self._failure: WorkerError | None = None  # why workers will not be ready
+        self._left_out: frozenset[int] = frozenset()
         self._cores = pack(self._shares, available_cores())
         self._attempts = 0
         self._start()
@@ -137,8 +138,9 @@ class Emulation:
 
     @property
     def target(self) -> str:
-        """The server that sessions talk to: that of the first worker with the largest share, as its process runs the master."""
-        return f"grpc://{self.hosts[self._shares.index(max(self._shares))]}"
+        """The server that sessions talk to: that of the first worker in use with the largest share, as its process runs the master."""
+        hosts, used = self.hosts, [index for index in range(len(self._shares)) if index not in self._left_out]
+        return f"grpc://{hosts[max(used, key=self._shares.__getitem__)]}"
 
     @property
     def open_ports(self) -> tuple[int, ...]:
@@ -192,12 +194,17 @@ class Emulation:
             if fault is not None or not self._is_ready:
                 return fault
         with self._lock:
-            self._read_events(time.monotonic() + wait_s, until=lambda state: bool(state.exits) or state.closed)
-        if self._state.exits:
-            return _death(*min(self._state.exits.items()))
+            self._read_events(time.monotonic() + wait_s, until=lambda state: bool(self._deaths(state)) or state.closed)
+        deaths = self._deaths(self._state)
+        if deaths:
+            return death(*min(deaths.items()))
         if self._state.closed:
             return _closed()
         return self._silence(self._heartbeat.look())
+
+    def leave_out(self, workers: Collection[int]) -> None:
+        """Let the death or silence of these workers, and of no others, be no fault, as `Cluster.leave_out`."""
+        self._left_out = frozenset(workers)
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which workers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
@@ -211,7 +218,16 @@ class Emulation:
         self._finalizer()
 
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
-        return silence([(f"worker:{index} (process {self._state.workers[index]})", silent_s, False) for index, silent_s in silent.items()])
+        used = {
+            index: (f"worker:{index} (process {self._state.workers[index]})", silent_s, False)
+            for index, silent_s in silent.items()
+            if index not in self._left_out
+        }
+        return silence(used)
+
+    def _deaths(self, state: _SupervisorState) -> dict[int, dict[str, Any]]:
+        """Return how workers in use have ended."""
+        return {index: end for index, end in state.exits.items() if index not in self._left_out}
 
     def _start(self) -> None:
         """Start the supervisor, which starts the workers on other ports each time."""
@@ -271,7 +287,7 @@ class Emulation:
         """Return why the workers are not ready."""
         state = self._state
         if state.exits:
-            return _death(*min(state.exits.items()))
+            return death(*min(state.exits.items()))
         if state.closed:
             log = log_end(self._supervisor_log()) or "its log is empty"
             return WorkerError(f"the workers' supervisor ended at start ({log})", "start again")
@@ -338,17 +354,6 @@ def _closed() -> WorkerError:
     return WorkerError("the emulated cluster is closed or its supervisor process was killed", "open the cluster again")
 
 
-def limit_text(method: str, limit: str) -> str:
-    """Return how devices are limited, for people and records, such as "cgroup, compute only".
-
-    Parameters
-    ----------
-    method : "cgroup" or "duty_cycle".
-    limit : one of `LIMITS`.
-    """
-    return f"{method}, compute only" if limit == "compute" else method
-
-
 def _checked_shares(shares: Sequence[float], method: str | None, limit: str) -> tuple[float, ...]:
     if method not in _METHODS:
         raise ClusterError(f"{method!r} is no method of limiting workers", "use cgroup or duty_cycle or leave it out")
@@ -362,19 +367,6 @@ def _checked_shares(shares: Sequence[float], method: str | None, limit: str) -> 
         return tuple(float(share) for share in shares)
     except (TypeError, ValueError) as fault:
         raise ClusterError(f"the shares {shares!r} are not numbers", "write one share a device, such as [1.0, 0.5]") from fault
-
-
-def _death(index: int, end: dict[str, Any]) -> WorkerError:
-    code = end["code"]
-    try:
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    except ValueError:
-        how = f"was killed by signal {-code}"
-    when = "" if end["ready"] else " while it started"
-    wrote = log_end(end["tail"])
-    logged = f", end of its log: {wrote}" if wrote else ""
-    remedy = "open the cluster again" + (", with a smaller batch if memory ran out" if code == -signal.SIGKILL else "")
-    return WorkerError(f"worker:{index} {how}{when}{logged}", remedy)
 
 
 def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:

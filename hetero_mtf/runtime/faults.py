@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Mapping
+from typing import Any
 
 from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
 
@@ -27,6 +30,26 @@ def log_end(text: str, lines: int = 2) -> str:
     """
     telling = [_STAMP.sub("", line).strip() for line in text.splitlines() if line.strip() and not _NOISE.search(line)]
     return " | ".join(telling[-lines:])[-_LONGEST:]
+
+
+def death(index: int, end: Mapping[str, Any]) -> WorkerError:
+    """Return the error for an emulated device's worker that has ended.
+
+    Parameters
+    ----------
+    index : number of the worker.
+    end : the supervisor's report: "code", whether it was "ready", and the "tail" of its log.
+    """
+    code = end["code"]
+    try:
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    except ValueError:
+        how = f"was killed by signal {-code}"
+    when = "" if end["ready"] else " while it started"
+    wrote = log_end(end["tail"])
+    logged = f", end of its log: {wrote}" if wrote else ""
+    remedy = "open the cluster again" + (", with a smaller batch if memory ran out" if code == -signal.SIGKILL else "")
+    return WorkerError(f"worker:{index} {how}{when}{logged}", remedy, [(index,)])
 
 
 def first_line(message: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hetero_mtf.devices.records import ClusterRecord
 from hetero_mtf.errors import WorkerError
 
@@ -18,6 +20,9 @@ class InProcess:
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
         """Return None: there are no workers."""
         return None
+
+    def leave_out(self, workers: Collection[int]) -> None:
+        """Do nothing: there are no workers."""
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return None: there are no workers."""

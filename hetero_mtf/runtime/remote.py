@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hetero_mtf.devices.addresses import Addresses
@@ -47,6 +47,7 @@ class Remote:
         self._heartbeat = Heartbeat(self.hosts, worker_timeout_s)
         self._limit_s = worker_timeout_s
         self._cut: WorkerError | None = None
+        self._left_out: frozenset[int] = frozenset()
         weakref.finalize(self, self._heartbeat.close)
         self._closed = False
         bypass_proxy(self.hosts)
@@ -63,8 +64,8 @@ class Remote:
 
     @property
     def target(self) -> str:
-        """The server that sessions talk to: the first."""
-        return f"grpc://{self.hosts[0]}"
+        """The server that sessions talk to: the first in use."""
+        return f"grpc://{next(host for index, host in enumerate(self.hosts) if index not in self._left_out)}"
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
         """Return which server no longer answers, or None.
@@ -78,14 +79,19 @@ class Remote:
         if wait_s > 0:
             self._heartbeat.ask(wait_s)
         silent = self._heartbeat.look()
-        lost = self._leases.lost()
-        gone = [host for index, host in enumerate(self.hosts) if index in self._heartbeat.refusing() or host in lost]
+        gone = self._used([*self._heartbeat.refusing(), *self._leases.lost()])
         if gone:
-            return WorkerError(f"the server on {', '.join(gone)} no longer answers", "start it again with hetero-mtf worker")
-        cut_off = self._leases.cut_off()
+            reason = f"the server on {', '.join(map(self.hosts.__getitem__, gone))} no longer answers"
+            return WorkerError(reason, "start it again with hetero-mtf worker", [(index,) for index in gone])
+        cut_off = self._used(self._leases.cut_off())
         if cut_off:
-            return WorkerError(f"nothing came back from the worker on {', '.join(cut_off)}, and the connection broke", LOOK_AT_BOTH)
+            reason = f"nothing came back from the worker on {', '.join(map(self.hosts.__getitem__, cut_off))}, and the connection broke"
+            return WorkerError(reason, LOOK_AT_BOTH, [(index,) for index in cut_off])
         return self._silence(silent) or self._cut_between(self._limit_s)
+
+    def leave_out(self, workers: Collection[int]) -> None:
+        """Let the loss of these workers, and of no others, be no fault, as `Cluster.leave_out`."""
+        self._left_out, self._cut = frozenset(workers), None
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which servers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
@@ -106,7 +112,12 @@ class Remote:
 
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
         connecting = self._heartbeat.connecting()
-        return silence([(f"the worker on {self.hosts[index]}", silent_s, index in connecting) for index, silent_s in silent.items()])
+        used = self._used(silent)
+        return silence({index: (f"the worker on {self.hosts[index]}", silent[index], index in connecting) for index in used})
+
+    def _used(self, workers: Iterable[int]) -> list[int]:
+        """Return those of some workers that are in use, each once, in order."""
+        return sorted(set(workers) - self._left_out)
 
     def _cut_between(self, limit_s: float, unanswered: bool = False) -> WorkerError | None:
         """Return which workers do not reach each other although both answer here, or None.
@@ -121,7 +132,8 @@ class Remote:
         silent = self._leases.silent()
         late_s = {pair: each.unanswered_s if unanswered else each.silent_s for pair, each in silent.items()}
         pairs = cut_pairs(late_s, self._heartbeat.since_answers_s(), limit_s, self._heartbeat.interval_s)
-        self._cut = self._cut or cut_between({tuple(self.hosts[at] for at in pair): silent[pair].silent_s for pair in pairs})
+        used = {pair: silent[pair].silent_s for pair in pairs if not self._left_out.intersection(pair)}
+        self._cut = self._cut or cut_between(used, self.hosts)
         return self._cut
 
 

@@ -18,6 +18,7 @@ _LOOK_S = 0.25
 # for so long after a fault is known a call may still end by itself; its own answer is preferred
 _GRACE_S = 1.0
 CLOSE_LIMIT_S = 30.0
+CLOSE_BESIDE_FAULT_S = 2.0  # where the server goes on and another worker of the session may never answer it
 
 
 def session_config(tasks: Sequence[int] = ()) -> tf.compat.v1.ConfigProto:
@@ -145,6 +146,7 @@ class WatchedSession(tf.compat.v1.Session):
     ----------
     target, graph, config : as in `tf.compat.v1.Session`.
     fault : returns what is wrong with the cluster, or None.
+    server_fault : returns why the server that the session talks to cannot close it, or None; None for as `fault`.
     """
 
     def __init__(
@@ -153,8 +155,10 @@ class WatchedSession(tf.compat.v1.Session):
         graph: tf.Graph,
         config: tf.compat.v1.ConfigProto,
         fault: Callable[[], WorkerError | None],
+        server_fault: Callable[[], WorkerError | None] | None = None,
     ) -> None:
-        self._watch = WatchedCalls(fault)
+        self._fault = fault
+        self._watch, self._closing = WatchedCalls(fault), WatchedCalls(server_fault or fault)
         self._open = True
         self._callables: list[Any] = []  # each calls the server when it is collected, which never returns where the server hangs
         super().__init__(target, graph=graph, config=config)
@@ -182,10 +186,11 @@ class WatchedSession(tf.compat.v1.Session):
         self._open = False
         close = super().close
         with contextlib.suppress(HeteroError, tf.errors.OpError):
-            self._watch(close, waits=False, limit_s=CLOSE_LIMIT_S)
+            self._closing(close, waits=False, limit_s=CLOSE_LIMIT_S if self._fault() is None else CLOSE_BESIDE_FAULT_S)
         self._closed = True  # TensorFlow's own mark: a session that was dropped makes no more calls to its server
         self._callables.clear()
         self._watch.close()
+        self._closing.close()
 
 
 class OpenSessions:

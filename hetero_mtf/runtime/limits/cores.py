@@ -1,4 +1,4 @@
-"""Which core each emulated device is pinned to: packing shares onto cores."""
+"""Which core each emulated device is pinned to, and how its limits are written and read."""
 
 from __future__ import annotations
 
@@ -120,3 +120,14 @@ def _place(shares: Sequence[float], loads: dict[int, float]) -> list[int] | None
         if rest is not None:
             return [core, *rest]
     return None
+
+
+def limit_text(method: str, limit: str) -> str:
+    """Return how devices are limited, for people and records, such as "cgroup, compute only".
+
+    Parameters
+    ----------
+    method : "cgroup" or "duty_cycle".
+    limit : one of `LIMITS`.
+    """
+    return f"{method}, compute only" if limit == "compute" else method

@@ -8,7 +8,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from hetero_mtf.errors import ClusterError, WorkerError
@@ -244,22 +244,22 @@ def checked_timeout_s(timeout_s: float) -> float:
     return timeout_s
 
 
-def silence(silent: Sequence[tuple[str, float, bool]]) -> WorkerError | None:
+def silence(silent: Mapping[int, tuple[str, float, bool]]) -> WorkerError | None:
     """Return the error for workers that do not answer, or None where there are none.
 
     Parameters
     ----------
-    silent : name, seconds since the last answer, and whether not even its machine answers, of each.
+    silent : number of each -> name, seconds since the last answer, and whether not even its machine answers.
     """
     if not silent:
         return None
-    listed = [f"{name} has not answered for {silent_s:.0f} s" for name, silent_s, connecting in silent if not connecting]
-    listed += [f"nothing has come back from {name} for {silent_s:.0f} s" for name, silent_s, connecting in silent if connecting]
-    if any(connecting for _, _, connecting in silent):
+    listed = [f"{name} has not answered for {silent_s:.0f} s" for name, silent_s, connecting in silent.values() if not connecting]
+    listed += [f"nothing has come back from {name} for {silent_s:.0f} s" for name, silent_s, connecting in silent.values() if connecting]
+    if any(connecting for _, _, connecting in silent.values()):
         remedy = f"{LOOK_AT_BOTH}, then open the cluster again"
     else:
         remedy = "continue or end it if it is stopped and open the cluster again, or allow more with --worker-timeout"
-    return WorkerError(", ".join(listed), remedy)
+    return WorkerError(", ".join(listed), remedy, [(number,) for number in silent])
 
 
 def _addresses(host: str) -> list[tuple[int, object]]:

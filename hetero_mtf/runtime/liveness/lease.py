@@ -79,13 +79,13 @@ class Leases:
                 with contextlib.suppress(OSError):  # it is noticed as lost
                     connection.ask(f"watch {len(self._connections)} {limit_s}")
 
-    def lost(self) -> tuple[str, ...]:
-        """Return the hosts whose worker has ended the lease, because it ended or was started again."""
-        return tuple(one.host for one in self._heard() if one.end == _ENDED)
+    def lost(self) -> tuple[int, ...]:
+        """Return the places of the workers that have ended the lease, because they ended or were started again."""
+        return tuple(place for place, one in enumerate(self._heard()) if one.end == _ENDED)
 
-    def cut_off(self) -> tuple[str, ...]:
-        """Return the hosts to which the connection broke without a word from the worker's machine."""
-        return tuple(one.host for one in self._heard() if one.end == _CUT_OFF)
+    def cut_off(self) -> tuple[int, ...]:
+        """Return the places of the workers to which the connection broke without a word from their machine."""
+        return tuple(place for place, one in enumerate(self._heard()) if one.end == _CUT_OFF)
 
     def silent(self) -> dict[tuple[int, int], Silence]:
         """Return for how long a worker has not answered another, by their places: who tells it, and whom it does not reach."""

@@ -95,20 +95,22 @@ def cut_pairs(
     return [pair for pair, waited_s in late_s.items() if waited_s >= limit_s and all(own_s[at] < answers_s for at in pair)]
 
 
-def cut_between(cut: Mapping[tuple[str, ...], float]) -> WorkerError | None:
+def cut_between(cut: Mapping[tuple[int, int], float], hosts: Sequence[str]) -> WorkerError | None:
     """Return the error for workers that do not reach each other, or None where there are none.
 
     Parameters
     ----------
-    cut : (who tells it, whom it does not reach) -> seconds since the last answer, hosts that this program reaches.
+    cut : (who tells it, whom it does not reach) -> seconds since the last answer, workers that this program reaches.
+    hosts : (workers,) of each.
     """
     if not cut:
         return None
     clauses = []
     for (one, other), silent_s in cut.items():
         if (other, one) not in cut:
-            clauses.append(f"the worker on {one} has not reached the one on {other} for {silent_s:.0f} s")
+            clauses.append(f"the worker on {hosts[one]} has not reached the one on {hosts[other]} for {silent_s:.0f} s")
         elif one < other:
-            clauses.append(f"the workers on {one} and {other} have not reached each other for {max(silent_s, cut[other, one]):.0f} s")
+            longest_s = max(silent_s, cut[other, one])
+            clauses.append(f"the workers on {hosts[one]} and {hosts[other]} have not reached each other for {longest_s:.0f} s")
     remedy = "this program reaches both: look for a cut link or a closed port between their machines, then open the cluster again"
-    return WorkerError(", ".join(clauses), remedy)
+    return WorkerError(", ".join(clauses), remedy, sorted({(min(pair), max(pair)) for pair in cut}))

@@ -96,7 +96,8 @@ def test_workers_that_answer_the_program_and_not_each_other_are_cut_off(late_s, 
 
 
 def test_a_cut_names_both_workers_and_the_direction_where_it_is_one():
-    fault = cut_between({("a:1", "b:2"): 30.0, ("b:2", "a:1"): 33.0, ("c:3", "a:1"): 31.0})
-    assert isinstance(fault, WorkerError) and cut_between({}) is None
+    hosts = ["a:1", "b:2", "c:3"]
+    fault = cut_between({(0, 1): 30.0, (1, 0): 33.0, (2, 0): 31.0}, hosts)
+    assert isinstance(fault, WorkerError) and fault.lost == ((0, 1), (0, 2)) and cut_between({}, hosts) is None
     assert "the workers on a:1 and b:2 have not reached each other for 33 s, the worker on c:3 has not reached the one on a:1" in str(fault)
     assert "this program reaches both" in fault.remedy

@@ -21,10 +21,9 @@ from hetero_mtf.devices.environment import child_variables
 from hetero_mtf.devices.host import available_cores
 from hetero_mtf.devices.records import LIMITS
 from hetero_mtf.errors import WorkerError
-from hetero_mtf.runtime.emulation import limit_text
 from hetero_mtf.runtime.faults import log_end
 from hetero_mtf.runtime.limits import cgroup
-from hetero_mtf.runtime.limits.cores import pack
+from hetero_mtf.runtime.limits.cores import limit_text, pack
 from hetero_mtf.runtime.limits.duty_cycle import DutyCycle
 from hetero_mtf.runtime.limits.threads import LOOK_S, SortedThreads
 from hetero_mtf.runtime.ports import free_ports

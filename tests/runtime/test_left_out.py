@@ -1,0 +1,103 @@
+"""Workers that are left out: their loss is named by number, and the others go on."""
+
+import os
+import signal
+import time
+import types
+
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime.ports import free_ports
+
+SERVER = """
+from hetero_mtf.runtime.worker import serve
+serve({hosts!r}, {task}, threads=1, ready=lambda: print("ready", flush=True))
+"""
+SOON_S = 10.0  # far below the half minute after which a call is given up
+
+
+def run(cluster, session, fetches):
+    """Return what a session gives; an error is explained, as where models are trained."""
+    import tensorflow as tf
+
+    try:
+        return session.run(fetches)
+    except tf.errors.OpError as fault:
+        raise cluster.explain(fault) from fault
+
+
+def check_used(cluster, matmuls):
+    """Run a step on all devices in use."""
+    devices = [device for index, device in enumerate(cluster.devices) if index not in cluster.left_out]
+    graph, sums = matmuls(types.SimpleNamespace(devices=devices), 1)
+    with cluster.session(graph) as session:
+        assert run(cluster, session, sums) == [pytest.approx(90000.0)] * len(devices)
+
+
+@pytest.mark.parametrize("lost", [pytest.param(0, id="the one with the master"), pytest.param(1, id="another")])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.slow
+def test_emulated_devices_go_on_without_one(matmuls, lost, end):
+    with hm.Cluster.emulate([0.5, 0.3, 0.3], worker_timeout_s=2.0) as cluster:
+        check_used(cluster, matmuls)
+        container = cluster.container()
+        graph, sums = matmuls(cluster, 10**7)
+        session = cluster.session(graph)
+        session.run(graph.get_tensor_by_name("ones:0"))
+        os.kill(cluster.process_ids()[lost], end)
+        with pytest.raises(WorkerError) as fault:
+            run(cluster, session, sums)
+        assert fault.value.lost == ((lost,),)
+        cluster.leave_out({lost})
+        assert cluster.left_out == (lost,) and cluster.fault() is None
+        with pytest.raises(WorkerError, match="left out"):
+            session.run(sums)
+        start_s = time.monotonic()
+        session.close()
+        container.release()
+        check_used(cluster, matmuls)
+        assert time.monotonic() - start_s < SOON_S
+        with pytest.raises(WorkerError, match=f"worker {lost} left out of the cluster; place nothing on their devices"):
+            cluster.worker_session(graph, lost)
+        if end == signal.SIGSTOP:
+            os.kill(cluster.process_ids()[lost], signal.SIGCONT)
+            cluster.leave_out(())
+            check_used(cluster, matmuls)
+        else:
+            other = 0 if lost else 2
+            os.kill(cluster.process_ids()[other], signal.SIGKILL)
+            with pytest.raises(WorkerError, match=f"worker:{other} was killed by SIGKILL") as fault:
+                while True:
+                    check_used(cluster, matmuls)
+            assert fault.value.lost == ((other,),)
+
+
+@pytest.mark.slow
+def test_a_worker_elsewhere_that_is_killed_is_left_out(program, matmuls):
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    processes = [program(SERVER.format(hosts=hosts, task=task)) for task in range(3)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 3
+    with hm.Cluster.hosts(hosts) as cluster:
+        check_used(cluster, matmuls)
+        for task in (0, 2):
+            processes[task].kill()
+            with pytest.raises(WorkerError) as fault:
+                while True:
+                    check_used(cluster, matmuls)
+            assert fault.value.lost == ((task,),)
+            cluster.leave_out({task, *cluster.left_out})
+            check_used(cluster, matmuls)
+        assert cluster.left_out == (0, 2)
+    assert processes[1].poll() is None
+
+
+def test_not_all_workers_are_left_out_and_none_that_is_not_there(pair):
+    for workers in ((0, 1), (2,), (-1,)):
+        with pytest.raises(ClusterError, match="cannot be left out; name some of them, not all, from 0"):
+            pair.leave_out(workers)
+    pair.leave_out(())
+    assert pair.left_out == ()
+    with pytest.raises(ClusterError, match="the devices of this process have no workers"):
+        hm.Cluster.local().leave_out(())

@@ -26,7 +26,7 @@ GROUPS = {
     "Cluster": ("cluster", "worker_timeout", "wait", "hosts", "index", "port", "allow", "open_to_all", "allow_root"),
     "Plan": (
         *("plan", "profile", "profile_file", "measure", "strategy", "shares", "batch_size", "budget", "reuse", "collective"),
-        *("gradient_sync", "extrapolate", "allow_stale", "refine", "refine_time", "rebalance"),
+        *("gradient_sync", "extrapolate", "allow_stale", "refine", "refine_time", "rebalance", "elastic"),
     ),
     "Training": (
         *("epochs", "optimizer", "learning_rate", "momentum", "decay", "seed", "validation_split", "early_stopping", "patience"),

@@ -53,6 +53,7 @@ from hetero_mtf.scratch_file import sole_writer
     default=None,
     help="Go on under another plan where a device becomes slower or faster and that pays.  [default: rebalance where --strategy is auto]",
 )
+@click.option("--elastic/--no-elastic", default=False, help="Go on without workers that are lost, with the numbers of all devices.")
 @click.option("--save", metavar="FILE", help="Where to save all state: at the end, at a signal, and with --save-every on the way.")
 @click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: not on the way]")
 @callback_options

@@ -137,6 +137,20 @@ class ClusterRecord:
         if faults:
             raise ClusterError(f"the description of the cluster is wrong: {', '.join(faults)}", "correct it or look for the devices again")
 
+    def part(self, kept: Sequence[int]) -> ClusterRecord:
+        """Return the record of some devices alone, numbered in the order given.
+
+        Parameters
+        ----------
+        kept : indices of the devices.
+        """
+        devices = tuple(self.devices[index] for index in kept)
+        pools = {device.pool for device in devices}
+        links = (renumbered(link, kept, "source", "destination") for link in self.links)
+        return ClusterRecord(
+            devices, tuple(pool for pool in self.pools if pool.name in pools), tuple(link for link in links if link is not None)
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
         return dataclasses.asdict(self)
@@ -160,6 +174,23 @@ class ClusterRecord:
             faults += _contradictions(devices, pools, links)
             raise ClusterError(f"the description of the cluster is damaged: {', '.join(faults)}", "look for the devices again")
         return cls(_undamaged(devices), _undamaged(pools), _undamaged(links))
+
+
+_Indexed = TypeVar("_Indexed")
+
+
+def renumbered(entry: _Indexed, kept: Sequence[int], *fields: str) -> _Indexed | None:
+    """Return a frozen record with the indices that its devices have among some of them; None where it is of another one.
+
+    Parameters
+    ----------
+    entry : a dataclass.
+    kept : (devices,) indices of these devices.
+    fields : names of its fields that hold the index of a device.
+    """
+    at = {index: place for place, index in enumerate(kept)}
+    places = {name: at.get(getattr(entry, name)) for name in fields}
+    return None if None in places.values() else dataclasses.replace(entry, **places)  # type: ignore[type-var]
 
 
 _Record = TypeVar("_Record", Device, Link, MemoryPool)

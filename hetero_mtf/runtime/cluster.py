@@ -179,12 +179,12 @@ class Cluster:
 
     @property
     def record(self) -> ClusterRecord:
-        """The devices and memory pools as a frozen record."""
-        return self._backend.record
+        """The devices in use and their memory pools as a frozen record."""
+        return self._workers.record
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The devices; the index of a device is its number."""
+        """The devices in use; the index of a device is its number."""
         return self.record.devices
 
     @property
@@ -262,14 +262,14 @@ class Cluster:
 
     @property
     def left_out(self) -> tuple[int, ...]:
-        """The indices of the devices whose workers are left out."""
-        return tuple(index for index, device in enumerate(self.devices) if device.worker in self._workers.left_out)
+        """The numbers of the workers that are left out."""
+        return tuple(sorted(self._workers.left_out))
 
     def leave_out(self, workers: Collection[int]) -> None:
         """Go on without some workers, as they are gone, or with those that were left out before: all but these are used from now on.
 
-        A session that was opened before ends with an error where it is on one of them. The record and the numbers of devices stay as they
-        are; what is placed on a device that is left out cannot run.
+        A session that was opened before ends with an error where it is on one of them. `record` and `devices` are of the devices in use
+        from then on, which get other numbers; workers keep their numbers.
 
         Parameters
         ----------
@@ -281,6 +281,10 @@ class Cluster:
             If there is no such worker, or none would be left.
         """
         self._workers.leave_out(workers)
+
+    def returned(self) -> tuple[int, ...]:
+        """Return the workers that are left out and could be used again, as they answer, and the others reach them; it hardly waits."""
+        return self._backend.returned()
 
     def explain(self, exception: BaseException) -> HeteroError:
         """Return one sentence for an error of a session on this cluster: which worker is dead and how, or TensorFlow's message.

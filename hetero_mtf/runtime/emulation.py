@@ -206,6 +206,14 @@ class Emulation:
         """Let the death or silence of these workers, and of no others, be no fault, as `Cluster.leave_out`."""
         self._left_out = frozenset(workers)
 
+    def returned(self) -> tuple[int, ...]:
+        """Return the workers that are left out and answer again, as `Cluster.returned`."""
+        with self._lock:
+            self._read_events(time.monotonic(), until=lambda state: False)
+        self._heartbeat.look()
+        answering = set(self._heartbeat.answering()) - set(self._state.exits)
+        return tuple(sorted(self._left_out & answering))
+
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which workers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
         return self._silence(self._heartbeat.unanswered(limit_s))

@@ -24,6 +24,10 @@ class InProcess:
     def leave_out(self, workers: Collection[int]) -> None:
         """Do nothing: there are no workers."""
 
+    def returned(self) -> tuple[int, ...]:
+        """Return nothing: there are no workers."""
+        return ()
+
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return None: there are no workers."""
         return None

@@ -93,6 +93,18 @@ class Remote:
         """Let the loss of these workers, and of no others, be no fault, as `Cluster.leave_out`."""
         self._left_out, self._cut = frozenset(workers), None
 
+    def returned(self) -> tuple[int, ...]:
+        """Return the workers that are left out and can be used again, as `Cluster.returned`; their leases are taken again."""
+        self._heartbeat.look()
+        answering = set(self._heartbeat.answering())
+        reached = {index for index in self._left_out & answering if self._reaches_others(index)}
+        return tuple(index for index in sorted(reached) if self._leases.take_again(index))
+
+    def _reaches_others(self, index: int) -> bool:
+        """Return whether no worker in use tells that it does not reach this one."""
+        used = set(range(len(self.hosts))) - self._left_out
+        return not any(index in pair and used.intersection(pair) for pair in self._leases.silent())
+
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which servers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
         return self._silence(self._heartbeat.unanswered(limit_s)) or self._cut_between(max(limit_s, PEER_ANSWER_S), unanswered=True)

@@ -15,6 +15,7 @@ from hetero_mtf.runtime.remote import Remote
 if TYPE_CHECKING:  # which is imported where a session is opened
     import tensorflow as tf
 
+    from hetero_mtf.devices.records import ClusterRecord
     from hetero_mtf.runtime.backend import Backend
     from hetero_mtf.runtime.session import OpenSessions
 
@@ -34,6 +35,7 @@ class WorkersInUse:
     def __init__(self, backend: Backend) -> None:
         self.left_out: frozenset[int] = frozenset()
         self._backend = backend
+        self._part: ClusterRecord | None = None
         self._sessions: OpenSessions | None = None
         self._containers: set[str] = set()
         self._left_behind: dict[int, set[str]] = {}  # containers that were released while a worker was left out
@@ -55,7 +57,7 @@ class WorkersInUse:
             named = ", ".join(map(str, sorted(workers)))
             raise ClusterError(f"workers {named} of {len(known)} cannot be left out", "name some of them, not all, from 0")
         back = self.left_out.difference(workers)
-        self.left_out = frozenset(workers)
+        self.left_out, self._part = frozenset(workers), None
         self._backend.leave_out(self.left_out)
         for worker in back:
             names = self._left_behind.pop(worker, set())
@@ -109,6 +111,16 @@ class WorkersInUse:
         if isinstance(self._backend, Remote) and self._containers and self._backend.fault() is None:
             self._free([*self._containers])
         return not self._containers and self._backend.fault() is None
+
+    @property
+    def record(self) -> ClusterRecord:
+        """The devices of the workers in use."""
+        whole = self._backend.record
+        if not self.left_out:
+            return whole
+        if self._part is None:
+            self._part = whole.part([at for at, device in enumerate(whole.devices) if device.worker not in self.left_out])
+        return self._part
 
     @property
     def _numbers(self) -> list[int]:

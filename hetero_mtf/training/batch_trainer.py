@@ -205,7 +205,7 @@ class BatchTrainer:
         keras_side = self._run.keras_side
         keras_side.reset_metrics()
         feed = self._run.feed(self._checked(x, y, sample_weight))
-        tested = self._shown(feed, self._run.engine.test(feed, keras_side.has_metrics))
+        tested = self._shown(feed, self._run.test(feed, keras_side.has_metrics))
         return {**tested.losses, **tested.metrics} if return_dict else tested.losses["loss"]
 
     def predict_on_batch(self, x: Any) -> Any:
@@ -239,7 +239,7 @@ class BatchTrainer:
         run = self._run
         if run.watcher is not None:
             run.watcher.take_over()
-        values = run.engine.read()
+        values = run.values()
         check_replacement(path, run.network.graph, values, run.state.step, only_finite)
         save_state(path, run.saved(values))
 
@@ -326,7 +326,7 @@ class BatchTrainer:
         network = self._run.network
         model = clone(network.model)
         if self._run.plans.has_plan:
-            write_weights(model, network.graph, self._run.engine.read())
+            write_weights(model, network.graph, self._run.values())
         return model
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class Trainer(BatchTrainer):
     refine_s : seconds after which no further plan is tried then.
     rebalance : whether training goes on under another plan where a device becomes slower or faster and that pays (`moves`). None for
         where the plan was chosen by the trainer, True also for a given plan, whose profile has to be given too, False for never.
-    measure : as for `distribute`.
+    measure, elastic : as for `distribute`.
 
     Raises
     ------
@@ -81,6 +81,7 @@ class Trainer(BatchTrainer):
         refine_s: float = TIME_LIMIT_S,
         rebalance: bool | None = None,
         measure: Any = None,
+        elastic: bool = False,
     ) -> None:
         graph = layer_graph(model)
         given = Settings(optimizer, loss, loss_weights, metrics, weighted_metrics)
@@ -91,7 +92,7 @@ class Trainer(BatchTrainer):
         copy, outputs = copied(model, compiled, network.form.outputs), network.form.outputs
         keras_side = KerasSide(copy, graph, outputs, (compiled.metrics, compiled.weighted_metrics))
         state = RunState(step, batches.checked_seed(seed), loss_scale)
-        run = Run(network, keras_side, state, Choosing(refine_s, read_measure(measure), rebalance))
+        run = Run(network, keras_side, state, Choosing(refine_s, read_measure(measure), rebalance, elastic))
         super().__init__(run)
         self._loops: TrainerLoops | None = None  # those of `fit`, `evaluate` and `predict`, from their first use on
         run.plans.begin(plan, profile)

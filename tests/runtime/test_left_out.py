@@ -3,12 +3,12 @@
 import os
 import signal
 import time
-import types
 
 import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import ClusterError, WorkerError
+from hetero_mtf.runtime.liveness.lease import _LeaseConnection
 from hetero_mtf.runtime.ports import free_ports
 
 SERVER = """
@@ -30,16 +30,15 @@ def run(cluster, session, fetches):
 
 def check_used(cluster, matmuls):
     """Run a step on all devices in use."""
-    devices = [device for index, device in enumerate(cluster.devices) if index not in cluster.left_out]
-    graph, sums = matmuls(types.SimpleNamespace(devices=devices), 1)
+    graph, sums = matmuls(cluster, 1)
     with cluster.session(graph) as session:
-        assert run(cluster, session, sums) == [pytest.approx(90000.0)] * len(devices)
+        assert run(cluster, session, sums) == [pytest.approx(90000.0)] * len(cluster.devices)
 
 
 @pytest.mark.parametrize("lost", [pytest.param(0, id="the one with the master"), pytest.param(1, id="another")])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 @pytest.mark.slow
-def test_emulated_devices_go_on_without_one(matmuls, lost, end):
+def test_emulated_devices_go_on_without_one(matmuls, eventually, lost, end):
     with hm.Cluster.emulate([0.5, 0.3, 0.3], worker_timeout_s=2.0) as cluster:
         check_used(cluster, matmuls)
         container = cluster.container()
@@ -52,6 +51,7 @@ def test_emulated_devices_go_on_without_one(matmuls, lost, end):
         assert fault.value.lost == ((lost,),)
         cluster.leave_out({lost})
         assert cluster.left_out == (lost,) and cluster.fault() is None
+        assert [device.name for device in cluster.devices] == [f"worker:{index}" for index in range(3) if index != lost]
         with pytest.raises(WorkerError, match="left out"):
             session.run(sums)
         start_s = time.monotonic()
@@ -62,7 +62,9 @@ def test_emulated_devices_go_on_without_one(matmuls, lost, end):
         with pytest.raises(WorkerError, match=f"worker {lost} left out of the cluster; place nothing on their devices"):
             cluster.worker_session(graph, lost)
         if end == signal.SIGSTOP:
+            assert cluster.returned() == ()
             os.kill(cluster.process_ids()[lost], signal.SIGCONT)
+            assert eventually(lambda: cluster.returned() == (lost,))
             cluster.leave_out(())
             check_used(cluster, matmuls)
         else:
@@ -75,7 +77,7 @@ def test_emulated_devices_go_on_without_one(matmuls, lost, end):
 
 
 @pytest.mark.slow
-def test_a_worker_elsewhere_that_is_killed_is_left_out(program, matmuls):
+def test_a_worker_elsewhere_that_is_killed_is_left_out_and_used_again(program, matmuls, eventually):
     hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
     processes = [program(SERVER.format(hosts=hosts, task=task)) for task in range(3)]
     assert [process.stdout.readline() for process in processes] == ["ready\n"] * 3
@@ -89,8 +91,18 @@ def test_a_worker_elsewhere_that_is_killed_is_left_out(program, matmuls):
             assert fault.value.lost == ((task,),)
             cluster.leave_out({task, *cluster.left_out})
             check_used(cluster, matmuls)
-        assert cluster.left_out == (0, 2)
-    assert processes[1].poll() is None
+        assert cluster.left_out == (0, 2) and cluster.returned() == ()
+        processes[2] = program(SERVER.format(hosts=hosts, task=2))
+        assert processes[2].stdout.readline() == "ready\n"
+        assert eventually(lambda: cluster.returned() == (2,))
+        cluster.leave_out({0})
+        check_used(cluster, matmuls)
+        assert [device.name for device in cluster.devices] == ["worker:1", "worker:2"]
+        held = [_LeaseConnection(host) for host in hosts[1:]]
+        assert all(each.ask("who", answered=True)["holder"].startswith(f"process {os.getpid()} ") for each in held)
+        for each in held:
+            each.socket.close()
+    assert [process.poll() for process in processes[1:]] == [None, None]
 
 
 def test_not_all_workers_are_left_out_and_none_that_is_not_there(pair):

@@ -117,6 +117,7 @@ RUNS = (
     BenchRun("hosts_rivals", "tools.bench.hosts.hosts_rivals", 40, ("hosts_rivals",), torch=True),
     BenchRun("written", "tools.bench.today.speed", 7, ("written",)),
     BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),
+    BenchRun("faults", "tools.bench.faults.campaign", 70, ("faults",)),
     BenchRun("genetic", "tools.bench.genetic", 8, ("genetic", "genetic_operations", "genetic_large")),
     BenchRun("others_layer_graphs", "tools.bench.others.layer_graphs", 3, ("others_layer_graphs",), needs=LAYER_GRAPHS),
     BenchRun("others_profiles", "tools.bench.others.profiles", 8, ("others_profiles",), needs=PROFILES),

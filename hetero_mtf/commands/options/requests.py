@@ -97,6 +97,7 @@ class TrainRequest:
     rebalance: bool | None = None
     collective: str | None = None
     measure: str = FIRST
+    elastic: bool = False
 
     def __post_init__(self) -> None:
         check_measure(self)

@@ -37,6 +37,7 @@ def begun_trainer(request: TrainRequest, run: ChosenRun, prepared: Prepared | No
     """
     workload, state = run.workload, None if request.resume is None else load_state(request.resume)
     settings: dict[str, Any] = {"loss": workload.loss, "metrics": workload.metrics, "seed": request.seed}
+    settings["elastic"] = request.elastic
     if prepared is not None:
         size = prepared.plan.batch_size
         settings |= {"plan": prepared.plan, "profile": prepared.profile, "rebalance": _rebalances(request, prepared)}

@@ -8,10 +8,11 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from hetero_mtf.devices import ClusterRecord, Link, MemoryPool
+from hetero_mtf.devices.records import renumbered
 from hetero_mtf.errors import HeteroError, ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.json_file import read_json, write_json
@@ -27,6 +28,7 @@ from hetero_mtf.units import bytes_text
 
 VERSION = 3
 _HEAD = frozenset({"kind", "version"})
+_Indexed = TypeVar("_Indexed")
 _EMBEDDED = frozenset({"cluster", "graph"})
 # Planning tabulates seconds for every number of samples and of units, on every device.
 LARGEST_EXTENT = 10_000_000  # samples of a batch, or units of a layer
@@ -164,6 +166,29 @@ class Profile:
 
     def _measured_curve(self, layer: int, device: int, dimension: str, step_pass: str) -> Curve | None:
         return self._index.get((self._first[layer], self.cluster.devices[device].tf_device, dimension, step_pass))
+
+    def part(self, kept: Sequence[int]) -> Profile:
+        """Return the profile of some devices alone, numbered in the order given.
+
+        Parameters
+        ----------
+        kept : indices of the devices; processors of one device are kept together.
+        """
+
+        def of_kept(entries: Iterable[_Indexed], *fields: str) -> tuple[_Indexed, ...]:
+            return tuple(entry for each in entries if (entry := renumbered(each, kept, *fields)) is not None)
+
+        cluster = self.cluster.part(kept)
+        pools = {pool.name for pool in cluster.pools}
+        return dataclasses.replace(
+            self,
+            cluster=cluster,
+            curves=of_kept(self.curves, "device"),
+            links=of_kept(self.links, "source", "destination"),
+            memory=tuple(pool for pool in self.memory if pool.name in pools),
+            corrections=dataclasses.replace(self.corrections, layers=of_kept(self.corrections.layers, "device")),
+            feed_links=of_kept(self.feed_links, "device"),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""

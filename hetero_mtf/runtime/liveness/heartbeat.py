@@ -99,6 +99,11 @@ class Heartbeat:
         finally:
             self._lock.release()
 
+    def answering(self) -> tuple[int, ...]:
+        """Return the indices of the servers that answered when they were asked last, as of the last look."""
+        with self._lock:
+            return tuple(index for index, probe in enumerate(self._probes) if probe.answering and probe.silent_s <= self.interval_s + 1)
+
     def since_answers_s(self) -> tuple[float, ...]:
         """Return the seconds since the last answer of each server, as of the last look."""
         return tuple(probe.silent_s for probe in self._probes)
@@ -192,6 +197,11 @@ class _Probe:
     def connecting(self) -> bool:
         """Whether nothing has come back yet for the open connection; a stopped process's machine answers, its kernel does that."""
         return (self._socket is not None or self._failed) and not self._greeted and not self._refusals
+
+    @property
+    def answering(self) -> bool:
+        """Whether the last question was answered, and none is open for long."""
+        return self.answers > 0 and not self.given_up and not self._failed
 
     @property
     def refused(self) -> bool:

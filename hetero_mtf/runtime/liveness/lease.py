@@ -50,6 +50,7 @@ class Leases:
     """
 
     def __init__(self, hosts: Sequence[str], end_s: float, complete: bool = False) -> None:
+        self._limit_s = 0.0
         while True:
             self._connections, missing = _greeted(hosts)
             if not missing:
@@ -74,10 +75,42 @@ class Leases:
         ----------
         limit_s : seconds without an answer that are too long.
         """
+        self._limit_s = limit_s
         for connection in self._connections:
-            if len(self._connections) > 1 and connection.greeting.get("watches") is True:
-                with contextlib.suppress(OSError):  # it is noticed as lost
-                    connection.ask(f"watch {len(self._connections)} {limit_s}")
+            self._watch(connection)
+
+    def take_again(self, place: int) -> bool:
+        """Take the lease of a worker again that was lost, and return whether it is held.
+
+        Parameters
+        ----------
+        place : of the worker, which answers.
+        """
+        before = self._connections[place]
+        before.hear()
+        if not before.end:
+            return True
+        try:
+            fresh = _LeaseConnection(before.host)
+        except OSError:
+            return False
+        try:
+            is_same = (fresh.greeting.get("task"), fresh.greeting.get("hosts")) == (place, before.greeting.get("hosts"))
+            if not is_same or fresh.ask(f"take {_token(os.getpid())} {_holder()}", answered=True)["holder"]:
+                fresh.socket.close()
+                return False
+            self._watch(fresh)
+        except OSError:  # it ended meanwhile
+            fresh.socket.close()
+            return False
+        before.socket.close()
+        self._connections[place] = fresh
+        return True
+
+    def _watch(self, connection: _LeaseConnection) -> None:
+        if len(self._connections) > 1 and connection.greeting.get("watches") is True:
+            with contextlib.suppress(OSError):  # it is noticed as lost
+                connection.ask(f"watch {len(self._connections)} {self._limit_s}")
 
     def lost(self) -> tuple[int, ...]:
         """Return the places of the workers that have ended the lease, because they ended or were started again."""
@@ -114,10 +147,9 @@ class Leases:
         self._connections = []
 
     def _take(self) -> None:
-        holder = f"process {os.getpid()} on {socket.gethostname()}"
         holders: dict[str, list[str]] = {}
         for connection in sorted(self._connections, key=lambda one: str(one.greeting.get("instance"))):
-            answer = connection.ask("who" if holders else f"take {_token(os.getpid())} {holder}", answered=True)
+            answer = connection.ask("who" if holders else f"take {_token(os.getpid())} {_holder()}", answered=True)
             if answer["holder"]:
                 since = datetime.datetime.fromtimestamp(answer["since_s"], datetime.timezone.utc)
                 holders.setdefault(f"{answer['holder']} since {since:%Y-%m-%d %H:%M:%S} UTC", []).append(connection.host)
@@ -200,6 +232,11 @@ class _LeaseConnection:
         if not isinstance(document, dict):
             raise ConnectionResetError
         return document
+
+
+def _holder() -> str:
+    """Return who takes leases, for people."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _greeted(hosts: Sequence[str]) -> tuple[list[_LeaseConnection], list[str]]:

@@ -94,7 +94,7 @@ class Controller:
         clock: Callable[[], float] = time.perf_counter,
         background: Background | None = None,
     ) -> None:
-        self._learnt, self._watches, self._clock = learnt, watches, clock
+        self._learnt, self._watches, self._clock, self.explores = learnt, watches, clock, explores
         self._alike = functools.partial(draws_alike, profile.graph, plan)
         self._candidates = Candidates(profile, self._alike, is_rough)
         first = Trial(plan, self._candidates.prediction(plan).step_s)
@@ -117,6 +117,11 @@ class Controller:
     def profile(self) -> Profile:
         """The profile as training has corrected it."""
         return self._candidates.costs.profile
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the profile is made of operation counts and traces."""
+        return self._candidates.is_rough
 
     @property
     def best_plan(self) -> Plan:

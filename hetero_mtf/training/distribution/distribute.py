@@ -26,7 +26,14 @@ _LOOPS = (
 
 
 def distribute(
-    model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S, measure: Any = None
+    model: Any,
+    cluster: Any = None,
+    *,
+    plan: Plan | None = None,
+    seed: int = 0,
+    refine_s: float = TIME_LIMIT_S,
+    measure: Any = None,
+    elastic: bool | None = None,
 ) -> Any:
     """Return the same Keras model, whose `fit`, `evaluate`, `predict` and their forms for one batch run on a cluster from now on.
 
@@ -52,6 +59,9 @@ def distribute(
     measure : where no plan is given, "steps" to try plans as training steps, "first" to measure devices and run plans before the first
         step, "never" to measure nothing; or a PlanHistory, or the path of its file, whose plans are trained by again. None for "steps", or
         as the model is distributed already.
+    elastic : whether training goes on without workers that are lost, with the numbers of the undisturbed training: weights are read
+        every now and then, which takes 2 % of the time at most, and steps since then are taken again under a plan for the devices that are
+        left. None for False, or as the model is distributed already.
 
     Raises
     ------
@@ -69,7 +79,9 @@ def distribute(
     checked_seed(seed)
     present, asked = Distribution.of(model), read_measure(measure)
     cluster = present.cluster if present is not None and cluster is None and not present.cluster.closed else cluster_of(cluster)
+    is_elastic = bool(present is not None and present.elastic if elastic is None else elastic)
     is_same = present is not None and present.cluster is cluster and (measure is None or present.measure == asked)
+    is_same = is_same and present is not None and present.elastic == is_elastic
     if is_same and plan is None and not cluster.closed:
         return model
     if model.built and not has_own_step(model):
@@ -78,7 +90,7 @@ def distribute(
             layer_graph(read)  # refuses what is not supported now, not after the data are there
     if present is not None:
         present.release()
-    Distribution(model, cluster, plan, seed, refine_s, asked).bind()
+    Distribution(model, cluster, plan, seed, refine_s, asked, is_elastic).bind()
     return model
 
 

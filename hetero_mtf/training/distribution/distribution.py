@@ -52,16 +52,26 @@ class Distribution:
     seed : seed of dropout.
     refine_s : seconds after which no further plan is tried.
     measure : when plans are measured, as `read_measure` returns it.
+    elastic : whether training goes on without workers that are lost.
 
     Attributes
     ----------
-    cluster, measure : as given.
+    cluster, measure, elastic : as given.
     """
 
-    def __init__(self, model: Any, cluster: Any, plan: Plan | None, seed: int, refine_s: float, measure: str | PlanHistory) -> None:
+    def __init__(
+        self,
+        model: Any,
+        cluster: Any,
+        plan: Plan | None,
+        seed: int,
+        refine_s: float,
+        measure: str | PlanHistory,
+        elastic: bool = False,
+    ) -> None:
         self._model, self._loops = model, KerasLoops(model, self)
         self.cluster = cluster
-        self._plan, self._seed, self._refine_s, self.measure = plan, seed, refine_s, measure
+        self._plan, self._seed, self._refine_s, self.measure, self.elastic = plan, seed, refine_s, measure, elastic
         self._own_step = has_own_step(model)
         self._step: OwnStep | None = None
         self._looked_up: Callable[[Any], Any] = lambda x: x
@@ -244,7 +254,8 @@ class Distribution:
         plan = self._plan
         if self._plan_is_kept and plan is not None:
             plan = kept_plan(plan, layer_graph(extents.function(first)))
-        run = run_of(self._model, plan, self.cluster, extents, first, self._seed, Choosing(self._refine_s, self.measure))
+        choosing = Choosing(self._refine_s, self.measure, elastic=self.elastic)
+        run = run_of(self._model, plan, self.cluster, extents, first, self._seed, choosing)
         metrics: ModelMetrics | StepMetrics
         if self._step is None:
             metrics = ModelMetrics(self._model, run.network.graph, run.network.form.outputs, run.network.objective)

@@ -205,7 +205,7 @@ class KerasLoops:
                 counts = self.side.counts(data)
                 metrics.build(counts)
                 feed = run.feed(self.side.checked(data, run))
-                logs = metrics.update(counts, feed.size, run.engine.test(feed, metrics.needs_outputs), feed.graph)
+                logs = metrics.update(counts, feed.size, run.test(feed, metrics.needs_outputs), feed.graph)
         if logs is None:
             raise StopIteration
         return logs

@@ -30,7 +30,7 @@ class OwnWeights:
     def write_back(self) -> None:
         """Write what the cluster has into the model and its optimizer, where the cluster has taken steps since the last time."""
         if self._ahead and self.watched:
-            self._keras_side.write(self._run.engine.read(), self._run.state.step, self._run.state.loss_scale)
+            self._keras_side.write(self._run.values(), self._run.state.step, self._run.state.loss_scale)
             self._ahead = False
             self._values, self._step = self._keras_side.read(), self._keras_side.step
 
@@ -48,7 +48,7 @@ class OwnWeights:
         changed = {key: value for key, value in now.items() if not _same(value, self._values[key])}
         if changed:
             self._values = {**self._values, **changed}
-            run.plans.in_force.overwrite(changed)
+            run.overwrite(changed)
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

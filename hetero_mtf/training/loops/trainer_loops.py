@@ -303,7 +303,7 @@ class TrainerLoops:
         for feed, step_result in finished:
             loss, _ = shown_losses(network.objective, feed.graph or network.graph, feed.size, step_result)
             if not math.isfinite(loss) and self._fault is None and not self._warned and self._last is not None:
-                self._fault = loss_fault(network.graph, run.engine.read(), run.state.step, loss, self._last)
+                self._fault = loss_fault(network.graph, run.values(), run.state.step, loss, self._last)
 
     def note_end(self) -> None:
         """Do nothing: the copy's optimizer counts as the run does."""

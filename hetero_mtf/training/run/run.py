@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from hetero_mtf.data.checked_batch import Batch
+from hetero_mtf.errors import WorkerError
 from hetero_mtf.graph.records import LayerGraph
-from hetero_mtf.program.batch_arrays import BatchArrays
+from hetero_mtf.program.batch_arrays import BatchArrays, Result
 from hetero_mtf.program.engine import Engine, Finished
 from hetero_mtf.program.optimizers import step_scalars
 from hetero_mtf.runtime.step_trace import StepTrace
@@ -19,9 +20,12 @@ from hetero_mtf.training import batches
 from hetero_mtf.training.checkpoint import State
 from hetero_mtf.training.control.step_call import StepCall
 from hetero_mtf.training.keras_side import KerasSide
+from hetero_mtf.training.run.elastic import Elastic
 from hetero_mtf.training.run.run_plans import Choosing, RunPlans
 from hetero_mtf.training.run.run_state import RunState
 from hetero_mtf.training.trained_network import TrainedNetwork
+
+_Answer = TypeVar("_Answer")
 
 
 class Watcher(Protocol):
@@ -64,6 +68,8 @@ class Run:
     ) -> None:
         self.network, self.keras_side, self.state = network, keras_side, state
         self.plans = RunPlans(network, choosing, state.seed)
+        has_workers = any(device.worker is not None for device in network.cluster.devices)
+        self.elastic = Elastic(network, self.plans) if choosing.elastic and has_workers else None
         self._graph_of = graph_of
         self.watcher: Watcher | None = None
 
@@ -112,7 +118,11 @@ class Run:
         step : number of the step.
         """
         feed = self.feed(batch)
-        self.engine.stage(feed, step)
+        try:
+            self.engine.stage(feed, step)
+        except Exception:
+            if self.elastic is None:
+                raise  # else the step meets it, too, or runs elsewhere by now
         return feed
 
     def build(self, batch: Batch) -> None:
@@ -124,7 +134,7 @@ class Run:
         """
         feed = self.feed(batch)
         start_s = time.perf_counter()
-        self.engine.build(feed)
+        self._unless_lost(lambda: self.engine.build(feed))
         if self.plans.controller is not None:
             self.plans.controller.note_build(time.perf_counter() - start_s)
 
@@ -142,8 +152,10 @@ class Run:
             As `Engine.advance`.
         """
         call = StepCall(feed, self.state.batches, self.scalars(), want_outputs)
-        plans = self.plans
-        finished = call.advance(self.engine) if plans.controller is None else plans.controller.advance(plans.in_force, call)
+        if self.elastic is None:
+            finished = self._step(call)
+        else:
+            finished = self._mirrored(call)
         self._count(finished)
         return finished
 
@@ -154,9 +166,21 @@ class Run:
         ----------
         feed : the batch.
         """
-        finished, trace = StepCall(feed, self.state.batches, self.scalars(), want_outputs=False).advance_traced(self.engine)
+        call = StepCall(feed, self.state.batches, self.scalars(), want_outputs=False)
+        finished, trace = call.advance_traced(self.engine)
+        self._note(call)
         self._count(finished)
         return trace
+
+    def test(self, feed: BatchArrays, want_outputs: bool) -> Result:
+        """Return the losses of a batch, without a change of state.
+
+        Parameters
+        ----------
+        feed : the batch.
+        want_outputs : whether predictions are read.
+        """
+        return self._unless_lost(lambda: self.engine.test(feed, want_outputs))
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, ...]:
         """Return the network's outputs for a batch.
@@ -167,7 +191,8 @@ class Run:
         """
         self.plans.prepare(batch.size)
         graph = self.graph_of(batch.x)
-        return self.engine.predict(batches.samples(graph, batch.x), None if graph is self.network.graph else graph)
+        samples = batches.samples(graph, batch.x)
+        return self._unless_lost(lambda: self.engine.predict(samples, None if graph is self.network.graph else graph))
 
     def scalars(self) -> dict[str, float]:
         """Return the optimizer's numbers for the next step."""
@@ -179,7 +204,23 @@ class Run:
 
     def values(self) -> dict[str, np.ndarray]:
         """Return all weights and slots, whole, by their keys; the first ones where there is no plan yet."""
-        return self.engine.read() if self.plans.has_plan else self.network.first_values()
+        if not self.plans.has_plan:
+            return self.network.first_values()
+        if self.elastic is None:
+            return self.engine.read()
+        mirror = self.elastic.mirror
+        return dict(self._unless_lost(lambda: mirror.take(lambda: self.engine.read())))
+
+    def overwrite(self, values: Mapping[str, np.ndarray]) -> None:
+        """Go on with other values of some variables and slots.
+
+        Parameters
+        ----------
+        values : variable or slot key -> whole array.
+        """
+        self._unless_lost(lambda: self.plans.in_force.overwrite(values))
+        if self.elastic is not None:
+            self.elastic.mirror.forget()
 
     def saved(self, values: Mapping[str, np.ndarray]) -> State:
         """Return the state as it is saved.
@@ -211,6 +252,38 @@ class Run:
         state = RunState(saved.step, saved.seed, scale, saved.position, saved.notes)
         self.plans.resume(saved.plans, state.batches, values, saved.seed)
         self.state = state
+        if self.elastic is not None:
+            self.elastic.mirror.forget()
+
+    def _step(self, call: StepCall) -> Sequence[Finished]:
+        """Take a step under the plan that the controller says."""
+        plans = self.plans
+        return call.advance(self.engine) if plans.controller is None else plans.controller.advance(plans.in_force, call)
+
+    def _mirrored(self, call: StepCall) -> Sequence[Finished]:
+        """Take a step; where workers are lost, take it on those that are left."""
+        elastic = self.elastic
+        assert elastic is not None
+        self._unless_lost(lambda: elastic.take_in(lambda: self.engine.read(), self.state.batches))
+        if elastic.mirror.is_due:
+            self.values()
+        finished = self._unless_lost(lambda: self._step(call))
+        self._note(call)
+        return finished
+
+    def _note(self, call: StepCall) -> None:
+        if self.elastic is not None:
+            self.elastic.mirror.add(call)
+
+    def _unless_lost(self, work: Callable[[], _Answer]) -> _Answer:
+        """Return what work on the cluster returns, which is done again on the workers that are left where some are lost."""
+        while True:
+            try:
+                return work()
+            except WorkerError as fault:
+                if self.elastic is None:
+                    raise
+                self.elastic.go_on(fault, self.state.batches)
 
     def _count(self, finished: Sequence[Finished]) -> None:
         """Count a step, unless a gradient overflowed, and take the loss scale after it."""

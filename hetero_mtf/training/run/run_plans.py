@@ -34,11 +34,13 @@ class Choosing(NamedTuple):
     refine_s : seconds after which no further plan is run before training.
     measure : as `read_measure` returns it.
     rebalance : whether training goes on under another plan where a device changes; None for where the plan was chosen here.
+    elastic : whether training goes on without workers that are lost.
     """
 
     refine_s: float
     measure: str | PlanHistory
     rebalance: bool | None = None
+    elastic: bool = False
 
 
 class RunPlans:
@@ -187,6 +189,28 @@ class RunPlans:
         self.in_force.replace(self.plan, values, seed)
         self._begin_history(spans, batch)
 
+    def begin_again(self, plan: Plan, values: Mapping[str, np.ndarray], controller: Controller) -> None:
+        """Go on under a plan for other devices, with values from before; what moved before stays noted.
+
+        Parameters
+        ----------
+        plan : a plan for the network, on the devices in use now.
+        values : variable or slot key -> whole array.
+        controller : says under which plan each step is taken from now on.
+
+        Raises
+        ------
+        HeteroError
+            If the plan cannot be honoured.
+        """
+        self._stop_exploring()
+        self.in_force.replace(plan, values)
+        before = self.controller
+        controller.moves = [*self.moves, *controller.moves]
+        if before is not None:
+            controller.steps_ahead, controller.speaks = before.steps_ahead, before.speaks
+        self.controller = controller
+
     @contextlib.contextmanager
     def told(self, steps_ahead: Callable[[], int | None], speaks: bool) -> Iterator[None]:
         """Let what says under which plan steps are taken know how many come, while the context is open.
@@ -202,8 +226,9 @@ class RunPlans:
         try:
             yield
         finally:
-            if controller is not None:
-                controller.steps_ahead, controller.speaks = lambda: None, True
+            for each in (controller, self.controller):  # after a loss there is another one
+                if each is not None:
+                    each.steps_ahead, each.speaks = lambda: None, True
 
     def close(self) -> None:
         """Free what plans hold on the cluster; closing twice is harmless."""

@@ -1,0 +1,199 @@
+"""Elastic: a run goes on without workers that are lost, with the numbers of the undisturbed one."""
+
+from __future__ import annotations
+
+import collections
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from hetero_mtf.calibration.calibrate import rough_calibration
+from hetero_mtf.errors import ClusterError, PlanError, WorkerError
+from hetero_mtf.planning.choose import candidate_plans, mixes_samples
+from hetero_mtf.planning.cost.layer_cost import Costs
+from hetero_mtf.planning.exploration.alike_draws import draws_alike
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.training.control.controller import Controller
+from hetero_mtf.training.control.move import Move
+from hetero_mtf.training.control.text import split_text
+from hetero_mtf.training.run.mirror import Mirror
+from hetero_mtf.training.run.run_plans import RunPlans
+from hetero_mtf.training.trained_network import TrainedNetwork
+
+LOOK_S = 1.0  # between looks whether a worker is back
+
+
+class Elastic:
+    """Plans for the devices that are left when workers are lost, and takes the steps since the mirrored values again.
+
+    All synchronous plans are numerically equivalent, so the run goes on as if nothing had happened: losses that were given already stay
+    as they are, and every batch is counted once.
+
+    Parameters
+    ----------
+    network : what is trained.
+    plans : the plans of the run.
+
+    Attributes
+    ----------
+    mirror : what is begun again from.
+    """
+
+    def __init__(self, network: TrainedNetwork, plans: RunPlans) -> None:
+        self._network, self._plans = network, plans
+        self._whole: Profile | None = None  # of all devices
+        self._looked_at_s = 0.0
+        self.mirror = Mirror()
+
+    def go_on(self, fault: WorkerError, step: int) -> None:
+        """Go on without the workers that an error names, and without those that are lost meanwhile.
+
+        Parameters
+        ----------
+        fault : the error.
+        step : number of the next batch.
+
+        Raises
+        ------
+        HeteroError
+            The error itself where it names no worker, none would be left, or nothing is mirrored yet; as `hm.plan` where there is no room
+            for the network on those that are left.
+        """
+        while True:
+            if self.mirror.values is None or not self._leave_out(fault):
+                raise fault
+            try:
+                self._begin_again(fault, step)
+                return
+            except WorkerError as other:
+                fault = other
+
+    def take_in(self, read: Callable[[], Mapping[str, np.ndarray]], step: int) -> None:
+        """Go on with workers that were lost and are back, if there are any.
+
+        Parameters
+        ----------
+        read : returns the present values.
+        step : number of the next batch.
+
+        Raises
+        ------
+        HeteroError
+            As `go_on`.
+        """
+        cluster, now_s = self._network.cluster, time.monotonic()
+        if not cluster.left_out or now_s < self._looked_at_s + LOOK_S:
+            return
+        self._looked_at_s = now_s
+        back = cluster.returned()
+        if not back:
+            return
+        self.mirror.take(read)
+        cluster.leave_out(set(cluster.left_out).difference(back))
+        named = " and ".join(f"worker:{worker}" for worker in back)
+        self._begin_again(WorkerError(f"{named} {'is' if len(back) == 1 else 'are'} back"), step)
+
+    def _leave_out(self, fault: WorkerError) -> bool:
+        """Leave out lost workers; return whether that can be done."""
+        controller = self._plans.controller
+        if self._whole is None and isinstance(controller, Controller):
+            self._whole = controller.profile
+        cluster = self._network.cluster
+        lost = to_leave_out(fault.lost, self._slowness())
+        if not lost:
+            return False
+        try:
+            cluster.leave_out({*cluster.left_out, *lost})
+        except ClusterError:
+            return False
+        return True
+
+    def _slowness(self) -> Mapping[int, float]:
+        """Return the seconds that a step takes on the devices of each worker alone, by its number; empty where nothing was measured."""
+        if self._whole is None:
+            return {}
+        alone_s = Costs(self._whole).alone_s
+        return {
+            device.worker: min(float(alone_s[at]) for at, other in enumerate(self._whole.cluster.devices) if other.worker == device.worker)
+            for device in self._whole.cluster.devices
+            if device.worker is not None
+        }
+
+    def _begin_again(self, fault: WorkerError, step: int) -> None:
+        """Train on under a plan for the devices that are left, from the mirrored values on."""
+        start_s = time.perf_counter()
+        plans, mirror = self._plans, self.mirror
+        assert mirror.values is not None
+        before, first = plans.plan, mirror.steps[0].step if mirror.steps else step
+        if before.execution.stale is not None or before.gradient_sync != "all_reduce":
+            raise PlanError(f"{fault.reason}, and a plan that is not synchronous has other numbers on other devices", fault.remedy)
+        profile, is_rough = self._profile(before.batch_size)
+        plan = _plan_for(profile, before, fault)
+        explores = isinstance(plans.controller, Controller) and plans.controller.explores
+        controller = Controller(profile, plan, explores=explores, is_rough=is_rough)
+        plans.begin_again(plan, mirror.values, controller)
+        for each in mirror.steps:
+            each.advance(plans.in_force.engine)
+        predicted_s = plan.predicted.step_s if plan.predicted is not None else math.nan
+        taken_s = time.perf_counter() - start_s
+        controller.moves.append(Move(first, fault.reason, before, plan, math.nan, predicted_s, taken_s))
+        again = f" and takes {len(mirror.steps)} steps again" if mirror.steps else ""
+        print(f"hetero_mtf: {fault.reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
+
+    def _profile(self, batch_size: int) -> tuple[Profile, bool]:
+        """Return the profile of the devices that are left, and whether it is made of operation counts."""
+        cluster, network = self._network.cluster, self._network
+        if self._whole is None:
+            return rough_calibration(cluster, network.graph, batch_size, network.settings.optimizer), True
+        left = {device.name for device in cluster.devices}
+        controller = self._plans.controller
+        is_rough = isinstance(controller, Controller) and controller.is_rough
+        return self._whole.part([at for at, device in enumerate(self._whole.cluster.devices) if device.name in left]), is_rough
+
+
+def _plan_for(profile: Profile, before: Plan, fault: WorkerError) -> Plan:
+    """Return the plan with the shortest predicted step that has the numbers of another one.
+
+    Raises
+    ------
+    PlanError
+        If there is none that fits in memory.
+    """
+    graph = profile.graph
+    parts_matter = mixes_samples(graph)
+    for plan in candidate_plans(Costs(profile)):
+        if draws_alike(graph, plan, before) and (plan.microbatches == before.microbatches or not parts_matter):
+            return plan
+    left = ", ".join(device.name for device in profile.cluster.devices)
+    raise PlanError(f"{fault.reason}, and no plan for {left} alone has the same numbers and fits in memory", fault.remedy)
+
+
+def to_leave_out(lost: Sequence[Sequence[int]], slowness: Mapping[int, float]) -> set[int]:
+    """Return workers such that at least one of each group is among them: those that are in most groups, the slowest ones first.
+
+    Parameters
+    ----------
+    lost : groups of workers, as in `WorkerError.lost`.
+    slowness : worker -> seconds that a step takes on it alone.
+
+    Examples
+    --------
+    >>> sorted(to_leave_out([(1,), (1, 2)], {}))
+    [1]
+    >>> to_leave_out([(0, 1), (0, 2)], {0: 1.0, 1: 2.0, 2: 2.0})
+    {0}
+    >>> to_leave_out([(0, 1)], {0: 2.0, 1: 1.0})
+    {0}
+    """
+    chosen: set[int] = set()
+    left = sorted((set(group) for group in lost if group), key=len)
+    while left:
+        counts = collections.Counter(worker for group in left for worker in group)
+        alone = [worker for group in left if len(group) == 1 for worker in group]
+        chosen.add(max(alone or counts, key=lambda worker: (counts[worker], slowness.get(worker, 0.0), worker)))
+        left = [group for group in left if not group & chosen]
+    return chosen

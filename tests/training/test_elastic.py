@@ -1,0 +1,153 @@
+"""Training that goes on without workers that are lost has the numbers of the undisturbed one, and sees each batch once."""
+
+import os
+import signal
+import time
+
+import keras
+import numpy as np
+import pytest
+
+import hetero_mtf as hm
+from hetero_mtf.errors import WorkerError
+from hetero_mtf.training.run.elastic import to_leave_out
+
+STEPS, EPOCHS = 8, 5
+WAIT = "wait"  # for so many seconds
+
+
+def network():
+    keras.utils.set_random_seed(5)
+    x = image = keras.Input((8, 8, 3), dtype="float64")
+    for filters in (8, 12):
+        x = keras.layers.Conv2D(filters, 3, padding="same", use_bias=False, dtype="float64")(x)
+        x = keras.layers.BatchNormalization(dtype="float64")(x)
+        x = keras.layers.ReLU(dtype="float64")(x)
+    x = keras.layers.Dropout(0.3, seed=3, dtype="float64")(keras.layers.GlobalAveragePooling2D(dtype="float64")(x))
+    model = keras.Model(image, keras.layers.Dense(4, dtype="float64")(x))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
+    return model
+
+
+def data():
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(STEPS * 16, 8, 8, 3)), rng.integers(0, 4, STEPS * 16)
+
+
+class Ends(keras.callbacks.Callback):
+    """Counts batches, and ends workers before some of them."""
+
+    def __init__(self, cluster, ends):
+        super().__init__()
+        self.cluster, self.ends, self.batches, self.processes = cluster, dict(ends), [], cluster.process_ids()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        for worker, how in self.ends.pop(len(self.batches), ()):
+            if how == WAIT:
+                time.sleep(worker)
+            else:
+                os.kill(self.processes[worker], how)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches.append((batch, logs["loss"]))
+
+
+def trained(ends, elastic=True, shares=(0.5, 0.3, 0.3), by="distribute", split=False):
+    """Return what a training gives whose workers end before some batches.
+
+    Parameters
+    ----------
+    ends : number of a batch -> workers, and the signals that they get.
+    by : "distribute", by which the model has the weights after each batch, or "trainer", by which steps are taken again.
+    split : whether training is under a plan for all devices that is given, rather than under plans that are tried.
+    """
+    keras.config.set_floatx("float64")
+    model = network()
+    with hm.Cluster.emulate(shares, worker_timeout_s=2.0) as cluster:
+        plan = hm.Plan.filters(model, shares, cluster, 16) if split else None
+        seen = Ends(cluster, ends)
+        x, y = data()
+        options = {"batch_size": 16, "epochs": EPOCHS, "shuffle": False, "verbose": 0, "callbacks": [seen]}
+        options["validation_data"] = (x[:16], y[:16])
+        if by == "distribute":
+            history = hm.distribute(model, cluster, plan=plan, elastic=elastic).fit(x, y, **options).history
+            hm.undistribute(model)
+        else:
+            with hm.Trainer(model, plan, cluster, elastic=elastic) as trainer:
+                history = trainer.fit(x, y, **options).history
+                model = trainer.to_keras()
+        left_out = cluster.left_out
+    for process in seen.processes:
+        assert not os.path.exists(f"/proc/{process}")
+    return seen.batches, history, model.get_weights(), left_out
+
+
+def check_alike(one, other):
+    batches, history, weights, _ = zip(one, other)
+    assert len(batches[0]) == STEPS * EPOCHS and [batch for batch, _ in batches[0]] == [batch for batch, _ in batches[1]]
+    np.testing.assert_allclose([loss for _, loss in batches[0]], [loss for _, loss in batches[1]], rtol=1e-8)
+    for name in history[0]:
+        np.testing.assert_allclose(history[0][name], history[1][name], rtol=1e-8, err_msg=name)
+    for mine, undisturbed in zip(*weights):
+        np.testing.assert_allclose(mine, undisturbed, rtol=1e-8, atol=1e-11)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HETERO_MTF_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return trained({}, elastic=False)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HETERO_MTF_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["distribute", "trainer"])
+@pytest.mark.parametrize(
+    "ends, split",
+    [
+        pytest.param({13: [(1, signal.SIGKILL)]}, False, id="another one is killed"),
+        pytest.param({13: [(0, signal.SIGKILL)]}, False, id="the one in use is killed, which has the master"),
+        pytest.param({13: [(2, signal.SIGKILL)]}, True, id="one of those in use is killed"),
+        pytest.param({5: [(2, signal.SIGKILL)], 21: [(0, signal.SIGKILL)]}, True, id="one after another"),
+        pytest.param({9: [(1, signal.SIGKILL), (2, signal.SIGKILL)]}, True, id="two at once"),
+        pytest.param({13: [(1, signal.SIGSTOP)]}, True, id="one hangs"),
+        pytest.param({13: [(0, signal.SIGSTOP)]}, True, id="the one with the master hangs"),
+    ],
+)
+def test_training_goes_on_with_the_numbers_of_the_undisturbed_one(undisturbed, ends, split, by, capsys):
+    got = trained(ends, by=by, split=split)
+    assert set(got[3]) == {worker for lost in ends.values() for worker, _ in lost}
+    said = capsys.readouterr().err
+    assert "training goes on with" in said
+    assert by == "distribute" or not split or "steps again" in said
+    check_alike(got, undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["distribute", "trainer"])
+def test_a_worker_that_is_back_is_used_again(undisturbed, by, capsys):
+    waits = {at: [(1.2, WAIT)] for at in range(18, 24)}
+    got = trained({9: [(1, signal.SIGSTOP)], 17: [(1, signal.SIGCONT)], **waits}, by=by, split=True)
+    assert got[3] == ()
+    assert "worker:1 is back; training goes on with" in capsys.readouterr().err
+    check_alike(got, undisturbed)
+
+
+@pytest.mark.slow
+def test_no_training_goes_on_that_was_not_asked_to_or_has_no_worker_left():
+    with pytest.raises(WorkerError, match="worker:1 was killed by SIGKILL"):
+        trained({5: [(1, signal.SIGKILL)]}, elastic=False, shares=(0.5, 0.3))
+    with pytest.raises(WorkerError, match="worker:. was killed by SIGKILL"):
+        trained({5: [(0, signal.SIGKILL), (1, signal.SIGKILL)]}, shares=(0.5, 0.3))
+
+
+def test_the_worker_is_left_out_that_most_others_do_not_reach_and_the_slowest_of_two():
+    assert to_leave_out([(1,), (1, 2)], {}) == {1} and to_leave_out([], {}) == set()
+    assert to_leave_out([(0, 1), (0, 2)], {1: 9.0}) == {0}
+    assert to_leave_out([(0, 1)], {0: 2.0, 1: 1.0}) == {0} and to_leave_out([(0, 1)], {}) == {1}
+    assert to_leave_out([(0, 1), (2, 3)], {0: 2.0, 1: 1.0, 2: 1.0, 3: 3.0}) == {0, 3}

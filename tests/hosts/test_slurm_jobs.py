@@ -1,6 +1,9 @@
 """The recipes of docs/hosts.md in a real Slurm: a plain job, a heterogeneous one, and one that is requeued."""
 
+import os
+import pathlib
 import re
+import signal
 
 import pytest
 
@@ -70,3 +73,18 @@ def test_a_job_that_is_cancelled_saves_the_step_of_the_signal(slurm_jobs, tmp_pa
     slurm_jobs.call(["scancel", str(job)])
     slurm_jobs.await_end(job, LIMIT_S)
     assert re.search(r"the state after step \d+ is in", _said(out)) and (tmp_path / "state.npz").exists(), _said(out)
+
+
+def test_a_job_goes_on_without_a_task_that_is_killed_and_with_it_when_it_is_started_again(slurm_jobs, tmp_path):
+    script = recipe("--ntasks-per-node=1\nsrun", epochs="100000", save_every="20", elastic="", measure="steps")
+    worker = re.search(r"^srun (.*?) &", script, re.MULTILINE)[1]
+    job, out = _submit(slurm_jobs, tmp_path, script.replace(worker, f"sh -c 'until {worker}; do sleep 2; done'"))
+    await_text(out, "epoch", LIMIT_S)
+    commands = {process: pathlib.Path(f"/proc/{process}/cmdline").read_bytes() for process in slurm_jobs.lab.processes("beta")}
+    serving = [process for process, command in commands.items() if b"hetero_mtf\0worker" in command and b"-c\0" not in command]
+    for process in serving:
+        os.kill(process, signal.SIGKILL)
+    await_text(out, "training goes on with worker:0 alone", LIMIT_S)
+    await_text(out, "worker:1 is back; training goes on with", LIMIT_S)
+    slurm_jobs.call(["scancel", str(job)])
+    slurm_jobs.await_end(job, LIMIT_S)

@@ -64,6 +64,11 @@ class Lab:
         """Return the IPv4 address of a host, or of this machine as `HERE`."""
         return f"{self._subnet}.{254 if name == HERE else self.names.index(name) + 1}"
 
+    def processes(self, name: str) -> list[int]:
+        """Return the process ids of the programs on a host."""
+        listed = subprocess.run(["ip", "netns", "pids", self._space(name)], capture_output=True, text=True, check=True)
+        return [int(number) for number in listed.stdout.split()]
+
     def start(self, name: str, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program on a host, in a session of its own; it ends with the lab at the latest.
 

@@ -73,7 +73,7 @@ class Slurm:
     """
 
     def __init__(self, lab: Lab, folder: pathlib.Path, cores: int = 2) -> None:
-        self._lab, self._folder, self._cores = lab, folder, cores
+        self.lab, self._folder, self._cores = lab, folder, cores
         self._processes: list[subprocess.Popen[Any]] = []
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -158,29 +158,29 @@ class Slurm:
 
     def _start(self) -> None:
         folder = self._folder
-        for name in ("state", *(f"spool-{name}" for name in self._lab.names)):
+        for name in ("state", *(f"spool-{name}" for name in self.lab.names)):
             (folder / name).mkdir(exist_ok=True)
         key = folder / "munge.key"
         key.write_bytes(secrets.token_bytes(1024))
         key.chmod(0o400)
         ports = {"controller_port": _CONTROLLER_PORT, "node_port": _NODE_PORT}
-        head = _CONFIGURATION.format(here=socket.gethostname(), address=self._lab.address(HERE), folder=folder, **ports)
+        head = _CONFIGURATION.format(here=socket.gethostname(), address=self.lab.address(HERE), folder=folder, **ports)
         nodes = [
-            f"NodeName={name} NodeHostname={name} NodeAddr={self._lab.address(name)} CPUs={self._cores} Feature={_FEATURES[place > 0]}"
-            for place, name in enumerate(self._lab.names)
+            f"NodeName={name} NodeHostname={name} NodeAddr={self.lab.address(name)} CPUs={self._cores} Feature={_FEATURES[place > 0]}"
+            for place, name in enumerate(self.lab.names)
         ]
-        partition = f"PartitionName=all Nodes={','.join(self._lab.names)} Default=YES MaxTime=INFINITE State=UP"
+        partition = f"PartitionName=all Nodes={','.join(self.lab.names)} Default=YES MaxTime=INFINITE State=UP"
         (folder / "slurm.conf").write_text("\n".join([head, *nodes, partition, ""]))
         (folder / "cgroup.conf").write_text("IgnoreSystemd=yes\n")
         files = [f"--{name}-file={folder}/munged.{name}" for name in ("pid", "log", "seed")]
         self._run(["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}", *files])
         self._run(["slurmctld", "-D", "-i"])
-        for name in self._lab.names:
+        for name in self.lab.names:
             with self._out(f"slurmd-{name}") as out:
                 streams = {"stdout": out, "stderr": subprocess.STDOUT}
-                self._processes.append(self._lab.start(name, ["slurmd", "-D", "-N", name], env=self.variables(), **streams))
+                self._processes.append(self.lab.start(name, ["slurmd", "-D", "-N", name], env=self.variables(), **streams))
         end_s = time.monotonic() + _START_S
-        while self.call(["sinfo", "-h", "-o", "%D %t"]).split() != [str(len(self._lab.names)), "idle"]:
+        while self.call(["sinfo", "-h", "-o", "%D %t"]).split() != [str(len(self.lab.names)), "idle"]:
             if time.monotonic() > end_s:
                 raise TimeoutError(f"Slurm's nodes are not idle: {self.call(['sinfo', '-R', '-l'])}")
             time.sleep(0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -127,6 +126,7 @@ class Elastic:
         """Train on under a plan for the devices that are left, from the mirrored values on."""
         start_s = time.perf_counter()
         plans, mirror = self._plans, self.mirror
+        before_s = mirror.step_s
         assert mirror.values is not None
         before, first = plans.plan, mirror.steps[0].step if mirror.steps else step
         if before.execution.stale is not None or before.gradient_sync != "all_reduce":
@@ -138,9 +138,9 @@ class Elastic:
         plans.begin_again(plan, mirror.values, controller)
         for each in mirror.steps:
             each.advance(plans.in_force.engine)
-        predicted_s = plan.predicted.step_s if plan.predicted is not None else math.nan
+        assert plan.predicted is not None
         taken_s = time.perf_counter() - start_s
-        controller.moves.append(Move(first, fault.reason, before, plan, math.nan, predicted_s, taken_s))
+        controller.moves.append(Move(first, fault.reason, before, plan, before_s, plan.predicted.step_s, taken_s))
         again = f" and takes {len(mirror.steps)} steps again" if mirror.steps else ""
         print(f"hetero_mtf: {fault.reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import statistics
 import time
 from collections.abc import Callable, Mapping
 
@@ -12,6 +14,7 @@ from hetero_mtf.program.batch_arrays import BatchArrays
 from hetero_mtf.training.control.step_call import StepCall
 
 COST_PART = 0.02  # of the time, that reading values takes at most
+LAST_STEPS = 9
 KEPT_BYTES = 1 << 29  # of batches, after which values are read although that is not due
 
 
@@ -33,6 +36,7 @@ class Mirror:
         self.values: Mapping[str, np.ndarray] | None = None
         self.steps: list[StepCall] = []
         self._bytes = 0
+        self._step_s: collections.deque[float] = collections.deque(maxlen=LAST_STEPS)
         self._read_at_s = self._read_s = 0.0
 
     @property
@@ -55,13 +59,20 @@ class Mirror:
         self.values, self.steps, self._bytes = values, [], 0
         return values
 
-    def add(self, step: StepCall) -> None:
+    @property
+    def step_s(self) -> float:
+        """Median seconds of the last steps; 0 where none was taken."""
+        return statistics.median(self._step_s) if self._step_s else 0.0
+
+    def add(self, step: StepCall, seconds: float) -> None:
         """Keep a step that was taken.
 
         Parameters
         ----------
         step : it; its batch is copied, as data may come in arrays that are used again.
+        seconds : that it took.
         """
+        self._step_s.append(seconds)
         batch = _copied(step.batch)
         self._bytes += sum(array.nbytes for array in (*batch.x, *batch.y, *batch.weight) if array is not None)
         self.steps.append(step._replace(batch=batch, want_outputs=False))

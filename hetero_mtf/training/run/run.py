@@ -167,8 +167,9 @@ class Run:
         feed : the batch.
         """
         call = StepCall(feed, self.state.batches, self.scalars(), want_outputs=False)
+        start_s = time.perf_counter()
         finished, trace = call.advance_traced(self.engine)
-        self._note(call)
+        self._note(call, time.perf_counter() - start_s)
         self._count(finished)
         return trace
 
@@ -267,13 +268,14 @@ class Run:
         self._unless_lost(lambda: elastic.take_in(lambda: self.engine.read(), self.state.batches))
         if elastic.mirror.is_due:
             self.values()
+        start_s = time.perf_counter()
         finished = self._unless_lost(lambda: self._step(call))
-        self._note(call)
+        self._note(call, time.perf_counter() - start_s)
         return finished
 
-    def _note(self, call: StepCall) -> None:
+    def _note(self, call: StepCall, seconds: float) -> None:
         if self.elastic is not None:
-            self.elastic.mirror.add(call)
+            self.elastic.mirror.add(call, seconds)
 
     def _unless_lost(self, work: Callable[[], _Answer]) -> _Answer:
         """Return what work on the cluster returns, which is done again on the workers that are left where some are lost."""

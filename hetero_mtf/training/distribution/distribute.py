@@ -26,13 +26,7 @@ _LOOPS = (
 
 
 def distribute(
-    model: Any,
-    cluster: Any = None,
-    *,
-    plan: Plan | None = None,
-    seed: int = 0,
-    refine_s: float = TIME_LIMIT_S,
-    measure: Any = None,
+    model: Any, cluster: Any = None, *, plan: Plan | None = None, seed: int = 0, refine_s: float = TIME_LIMIT_S, measure: Any = None,
     elastic: bool | None = None,
 ) -> Any:
     """Return the same Keras model, whose `fit`, `evaluate`, `predict` and their forms for one batch run on a cluster from now on.
@@ -59,9 +53,8 @@ def distribute(
     measure : where no plan is given, "steps" to try plans as training steps, "first" to measure devices and run plans before the first
         step, "never" to measure nothing; or a PlanHistory, or the path of its file, whose plans are trained by again. None for "steps", or
         as the model is distributed already.
-    elastic : whether training goes on without workers that are lost, with the numbers of the undisturbed training: weights are read
-        every now and then, which takes 2 % of the time at most, and steps since then are taken again under a plan for the devices that are
-        left. None for False, or as the model is distributed already.
+    elastic : whether training goes on without workers that are lost, with the numbers of the undisturbed one, for 2 % of the time at most.
+        None for False, or as the model is distributed already.
 
     Raises
     ------
@@ -81,8 +74,7 @@ def distribute(
     cluster = present.cluster if present is not None and cluster is None and not present.cluster.closed else cluster_of(cluster)
     is_elastic = bool(present is not None and present.elastic if elastic is None else elastic)
     is_same = present is not None and present.cluster is cluster and (measure is None or present.measure == asked)
-    is_same = is_same and present is not None and present.elastic == is_elastic
-    if is_same and plan is None and not cluster.closed:
+    if is_same and present is not None and present.elastic == is_elastic and plan is None and not cluster.closed:
         return model
     if model.built and not has_own_step(model):
         read = divided(model).rest

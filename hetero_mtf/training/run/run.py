@@ -68,8 +68,8 @@ class Run:
     ) -> None:
         self.network, self.keras_side, self.state = network, keras_side, state
         self.plans = RunPlans(network, choosing, state.seed)
-        has_workers = any(device.worker is not None for device in network.cluster.devices)
-        self.elastic = Elastic(network, self.plans) if choosing.elastic and has_workers else None
+        is_elastic = choosing.elastic and any(device.worker is not None for device in network.cluster.devices)
+        self.elastic = Elastic(network, self.plans) if is_elastic else None
         self._graph_of = graph_of
         self.watcher: Watcher | None = None
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import types
 
 import keras
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import WorkerError
-from hetero_mtf.training.run.elastic import to_leave_out
+from hetero_mtf.training.run.elastic import Elastic, to_leave_out
 
 STEPS, EPOCHS = 8, 5
 WAIT = "wait"  # for so many seconds
@@ -144,6 +145,21 @@ def test_no_training_goes_on_that_was_not_asked_to_or_has_no_worker_left():
         trained({5: [(1, signal.SIGKILL)]}, elastic=False, shares=(0.5, 0.3))
     with pytest.raises(WorkerError, match="worker:. was killed by SIGKILL"):
         trained({5: [(0, signal.SIGKILL), (1, signal.SIGKILL)]}, shares=(0.5, 0.3))
+
+
+def test_a_loss_that_is_named_a_moment_later_is_waited_for(monkeypatch):
+    named = WorkerError("worker:1 was killed", "open the cluster again", [(1,)])
+    faults = iter([None, WorkerError("the step ended"), named])
+    cluster = types.SimpleNamespace(fault=lambda: next(faults), left_out=(), leave_out=lambda workers: left_out.append(workers))
+    elastic, left_out, begun = Elastic(types.SimpleNamespace(cluster=cluster), types.SimpleNamespace(controller=None)), [], []
+    monkeypatch.setattr(elastic, "_begin_again", lambda fault, step: begun.append((fault, step)))
+    elastic.mirror.take(dict)
+    elastic.go_on(WorkerError("a worker stopped answering"), 7)
+    assert left_out == [{1}] and begun == [(named, 7)]
+    monkeypatch.setattr("hetero_mtf.training.run.elastic.NAMED_S", 0.1)
+    cluster.fault = lambda: None
+    with pytest.raises(WorkerError, match="a worker stopped answering"):
+        elastic.go_on(WorkerError("a worker stopped answering"), 7)
 
 
 def test_the_worker_is_left_out_that_most_others_do_not_reach_and_the_slowest_of_two():

@@ -23,6 +23,7 @@ from hetero_mtf.training.run.mirror import Mirror
 from hetero_mtf.training.run.run_plans import RunPlans
 from hetero_mtf.training.trained_network import TrainedNetwork
 
+NAMED_S = 5.0  # until it is known which worker is gone where a step fails
 LOOK_S = 1.0  # between looks whether a worker is back
 
 
@@ -63,8 +64,10 @@ class Elastic:
             for the network on those that are left.
         """
         while True:
-            if self.mirror.values is None or not self._leave_out(fault):
+            named = fault if fault.lost else self._named() or fault
+            if self.mirror.values is None or not self._leave_out(named):
                 raise fault
+            fault = named
             try:
                 self._begin_again(fault, step)
                 return
@@ -95,6 +98,15 @@ class Elastic:
         cluster.leave_out(set(cluster.left_out).difference(back))
         named = " and ".join(f"worker:{worker}" for worker in back)
         self._begin_again(WorkerError(f"{named} {'is' if len(back) == 1 else 'are'} back"), step)
+
+    def _named(self) -> WorkerError | None:
+        """Return which workers are lost, which may become known a moment after a step has failed; None where none are."""
+        end_s = time.monotonic() + NAMED_S
+        while True:
+            fault: WorkerError | None = self._network.cluster.fault()
+            if (fault is not None and fault.lost) or time.monotonic() >= end_s:
+                return fault
+            time.sleep(NAMED_S / 20)
 
     def _leave_out(self, fault: WorkerError) -> bool:
         """Leave out lost workers; return whether that can be done."""

@@ -192,13 +192,9 @@ def trained(network: str, by: str, folder: pathlib.Path, hosts: Sequence[str] = 
     files = {"weights": str(folder / "weights.npz"), "figures": str(folder / "figures.json")}
     order = {"network": network, "by": by, "hosts": list(hosts), "timeout_s": TIMEOUT_S, "epochs": EPOCHS, **files}
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "HETERO_MTF_CACHE": str(folder / "cache")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "tools.bench.faults.faulty_training", json.dumps(order)],
-        stdout=subprocess.PIPE,
-        stderr=(folder / "log").open("w"),
-        text=True,
-        env=variables,
-    )
+    command = [sys.executable, "-m", "tools.bench.faults.faulty_training", json.dumps(order)]
+    with (folder / "log").open("w") as log:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=variables)
 
 
 def results(folder: pathlib.Path) -> tuple[dict[str, Any], list[np.ndarray]]:

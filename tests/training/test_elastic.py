@@ -140,6 +140,15 @@ def test_a_worker_that_is_back_is_used_again(undisturbed, by, capsys):
 
 
 @pytest.mark.slow
+def test_a_worker_is_back_after_another_one_was_lost_under_a_plan_without_a_profile(undisturbed, capsys):
+    waits = {at: [(1.2, WAIT)] for at in range(22, 28)}
+    got = trained({9: [(1, signal.SIGSTOP)], 17: [(2, signal.SIGKILL)], 21: [(1, signal.SIGCONT)], **waits}, by="trainer", split=True)
+    assert got[3] == (2,)
+    assert "worker:1 is back; training goes on with" in capsys.readouterr().err
+    check_alike(got, undisturbed)
+
+
+@pytest.mark.slow
 def test_no_training_goes_on_that_was_not_asked_to_or_has_no_worker_left():
     with pytest.raises(WorkerError, match="worker:1 was killed by SIGKILL"):
         trained({5: [(1, signal.SIGKILL)]}, elastic=False, shares=(0.5, 0.3))

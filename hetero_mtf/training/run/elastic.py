@@ -110,10 +110,9 @@ class Elastic:
 
     def _leave_out(self, fault: WorkerError) -> bool:
         """Leave out lost workers; return whether that can be done."""
-        controller = self._plans.controller
-        if self._whole is None and isinstance(controller, Controller):
+        controller, cluster = self._plans.controller, self._network.cluster
+        if self._whole is None and isinstance(controller, Controller) and not cluster.left_out:  # else it is of a part of the devices
             self._whole = controller.profile
-        cluster = self._network.cluster
         lost = to_leave_out(fault.lost, self._slowness())
         if not lost:
             return False

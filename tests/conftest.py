@@ -18,6 +18,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from hetero_mtf.runtime import ports
 from tests import older_keras
 from tests.cases import Draw, covering_subset
 
@@ -153,6 +154,16 @@ def _keras_put_back() -> Iterator[None]:
     older_keras.adapt()
     yield
     _forget_keras()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ports_of_its_own() -> None:
+    """Let test processes that run beside each other choose ports from ranges of their own."""
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    place = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % count  # one that starts again has a higher number
+    length = (ports.LAST_PORT - ports.FIRST_PORT) // count
+    ports.FIRST_PORT += place * length
+    ports.LAST_PORT = ports.FIRST_PORT + length
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 
 import pytest
 
+from hetero_mtf.runtime.ports import free_ports
 from tests.hosts.recipes import PAGE, ROOT
 
 
@@ -33,9 +33,7 @@ def test_systemd_knows_all_of_it(unit, tmp_path):
 
 
 def test_a_worker_that_is_stopped_ends_with_the_status_that_counts_as_success(unit):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     command = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)[1]
     words = re.sub(r"--hosts \S+", f"--hosts {address}", command).split()
     worker = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})

@@ -39,7 +39,7 @@ def test_a_port_in_use_is_refused_by_number():
 
 def test_too_many_ports_are_refused(monkeypatch):
     monkeypatch.setattr(ports, "port_is_free", lambda port: port < ports.FIRST_PORT + 2)
-    with pytest.raises(ClusterError, match="there are 2 free ports from 61000 to 65500 and 3 are needed; end other servers"):
+    with pytest.raises(ClusterError, match=f"there are 2 free ports from {ports.FIRST_PORT} to {ports.LAST_PORT} and 3"):
         ports.free_ports(3)
 
 

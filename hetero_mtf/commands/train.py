@@ -55,7 +55,12 @@ from hetero_mtf.scratch_file import sole_writer
 )
 @click.option("--elastic/--no-elastic", default=False, help="Go on without workers that are lost, with the numbers of all devices.")
 @click.option("--save", metavar="FILE", help="Where to save all state: at the end, at a signal, and with --save-every on the way.")
-@click.option("--save-every", type=click.IntRange(1), metavar="STEPS", help="Steps between saves.  [default: not on the way]")
+@click.option(
+    "--save-every",
+    type=click.IntRange(1),
+    metavar="STEPS",
+    help="Steps between saves.  [default: a save each minute with workers on other hosts, else none on the way]",
+)
 @callback_options
 @click.option("--keep-going", is_flag=True, help="Go on training where the loss is NaN or infinite, rather than stop.")
 @click.option("--resume", metavar="FILE", help="Go on from a file that --save wrote; auto: from that of --save, if it is there.")

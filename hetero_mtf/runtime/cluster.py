@@ -197,6 +197,11 @@ class Cluster:
         """Whether the devices' workers read memory of this process: those of emulated devices do."""
         return isinstance(self._backend, Emulation)
 
+    @property
+    def has_servers(self) -> bool:
+        """Whether the devices are those of servers that were started elsewhere, such as on other hosts."""
+        return isinstance(self._backend, Remote)
+
     def session(self, graph: tf.Graph) -> tf.compat.v1.Session:
         """Return a session of `graph` on the cluster; close it when done.
 

@@ -294,3 +294,19 @@ def test_validation_samples_of_a_file_are_used(cli, model, folder, plan, tmp_pat
     assert "leave out --validation-split" in cli("train", *given, "--validation-split", "0.2").sentence
     evaluated = cli("evaluate", *given[:6], "--checkpoint", tmp_path / "s.npz", "--part", "validation")
     assert evaluated.code == 0 and "over 7 samples" in evaluated.out
+
+
+@pytest.mark.slow
+def test_a_training_goes_on_from_a_kept_state_where_the_newest_is_damaged(cli, options, tmp_path):
+    whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
+    assert cli("train", *options, "--epochs", "2", "--save", whole).code == 0
+    saving = ["--save", part, "--save-every", "2", "--keep", "3", "--resume", "auto"]
+    assert cli("train", *options, *saving, "--epochs", "1").code == 0
+    kept = sorted(tmp_path.glob("part-step*.npz"))[-1]
+    left, step = load_state(part).step, load_state(kept).step
+    part.write_bytes(part.read_bytes()[:-100])
+    said = cli("train", *options, *saving, "--epochs", "2")
+    assert said.code == 0 and f"training goes on from {kept}, the newest complete state there" in said.err, said
+    assert f"going on after step {step} of {kept}" in said.out and step < left
+    with np.load(whole) as a, np.load(part) as b:
+        assert all(np.array_equal(a[key], b[key]) for key in a.files if key != "meta")

@@ -16,6 +16,7 @@ from hetero_mtf.commands.mri.fold_record import FoldRecord, load_record, setting
 from hetero_mtf.commands.mri.fold_scores import report_folds, save_scores
 from hetero_mtf.commands.mri.predictions import predicted
 from hetero_mtf.commands.options.requests import TrainRequest
+from hetero_mtf.commands.process.complete_state import newest_complete
 from hetero_mtf.commands.process.interruption import StopRequest
 from hetero_mtf.commands.workload.first_plan import PlanRequest, Prepared
 from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
@@ -142,7 +143,8 @@ def _begin_fold(request: TrainRequest, files: FoldFiles, record: FoldRecord, fol
     record = record.begin(fold)
     record.save(files.record)
     measured = request.measured_file
-    named: dict[str, Any] = {"save": state, "output": files.model(fold), "measured": measured, "resume": state if goes_on else None}
+    resumed = newest_complete(str(state)) if goes_on else None
+    named: dict[str, Any] = {"save": state, "output": files.model(fold), "measured": measured, "resume": resumed}
     logs = None if request.callbacks.log_dir is None else os.path.join(request.callbacks.log_dir, f"fold{fold}")
     callbacks = dataclasses.replace(request.callbacks, log_dir=logs)
     single = dataclasses.replace(request.volumes, fold=fold)  # what has a number may go on from a state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +13,7 @@ import click
 import keras
 
 from hetero_mtf.commands.output.kept_states import KeptStates
+from hetero_mtf.commands.output.save_times import SaveTimes
 from hetero_mtf.commands.process.interruption import Interrupted, StopRequest
 from hetero_mtf.data.source import BatchSource
 from hetero_mtf.errors import HeteroError, NotFiniteError
@@ -30,21 +31,22 @@ class Saving:
     Parameters
     ----------
     path : path of the file, or None.
-    every : steps between saves, or None for the end only.
+    times : when to save on the way; None for the end only.
     keep_going : whether training goes on where its numbers are NaN or infinite.
-    kept : keeps the states on the way in numbered files; without `every`, those at the ends of epochs. None keeps none.
+    kept : keeps the states on the way in numbered files; where no number of steps is between them, those at the ends of epochs. None
+        keeps none.
     plans : path of the file for the plans so far, which is written with each state; None for none.
     """
 
     path: str | None
-    every: int | None = None
+    times: SaveTimes | None = None
     keep_going: bool = False
     kept: KeptStates | None = None
     plans: str | None = None
 
 
 class Epochs(keras.callbacks.Callback):
-    """Shows a bar during each epoch and prints a row at its end; saves every so many steps, at the end, and where a signal stops it.
+    """Shows a bar during each epoch and prints a row at its end; saves on the way, at the end, and where a signal stops it.
 
     A save on the way that fails is said on the error stream, and training goes on; the one at the end raises. A state with NaN or
     infinity is not saved: it raises, or fails like the others where training is to keep going.
@@ -72,8 +74,9 @@ class Epochs(keras.callbacks.Callback):
         self._trainer, self._epochs, self._source = trainer, epochs, source
         self._batches = source.batches_per_epoch or 1
         self._trained_s, self._waited_s, self._waited_before_s, self._fed_before_s = 0.0, 0.0, 0.0, 0.0
-        self._path, self._every, self._keep_going, self._saved = saving.path, saving.every, saving.keep_going, 0
+        self._path, self._times, self._keep_going, self._saved = saving.path, saving.times, saving.keep_going, 0
         self._kept, self._plans = saving.kept, saving.plans
+        self._keeps_epochs = saving.kept is not None and (saving.times is None or saving.times.every is None)
         self._bar = contextlib.ExitStack()
         self._advance: Advance = lambda step: None
         self._columns, self._widths = list[str](), list[int]()
@@ -135,8 +138,8 @@ class Epochs(keras.callbacks.Callback):
             self.timed_steps += [(self._trainer.step - 1, spent_s)] if (self._first + self._steps + 1) % self._batches else []
         self._steps += 1
         self._advance(f"loss {logs['loss']:.4f}" if logs else "")
-        if self._every is not None and self._trainer.step % self._every == 0:
-            self._try_to_save(f"after step {self._trainer.step + self._every}")
+        if self._times is not None and self._times.is_due(self._trainer.step):
+            self._save_on_the_way(self._times)
         self._end_if_asked()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -148,8 +151,8 @@ class Epochs(keras.callbacks.Callback):
         self._bar.close()
         if self._steps and logs:
             self._show(epoch, logs)
-            if self._every is None and self._kept is not None:
-                self._try_to_save("after the next epoch")
+            if self._keeps_epochs:
+                self._try_to_save(self._kept, lambda: "after the next epoch")
         self._end_if_asked()
 
     def _show(self, epoch: int, logs: Mapping[str, float]) -> None:
@@ -176,17 +179,24 @@ class Epochs(keras.callbacks.Callback):
             self._saved = self._trainer.step
         self._stop.saved = self.saved
 
-    def _try_to_save(self, then: str) -> None:
-        """Save, or say why not and go on."""
+    def _save_on_the_way(self, times: SaveTimes) -> None:
+        times.begin()
+        try:
+            self._try_to_save(None if self._keeps_epochs else self._kept, lambda: times.next_text(self._trainer.step))
+        finally:
+            times.end()
+
+    def _try_to_save(self, kept: KeptStates | None, then: Callable[[], str]) -> None:
+        """Save, or say why not and when next, and go on."""
         try:
             self._save()
-            if self._kept is not None:
-                self._kept.add(self._trainer.step)
+            if kept is not None:
+                kept.add(self._trainer.step)
         except HeteroError as fault:
             if isinstance(fault, NotFiniteError) and not self._keep_going:
                 raise
             wrong = str(fault) if isinstance(fault, NotFiniteError) else f"the state after step {self._trainer.step} is not saved: {fault}"
-            click.echo(f"hetero-mtf: warning: {wrong}; training goes on and saves next {then}, or at its end", err=True)
+            click.echo(f"hetero-mtf: warning: {wrong}; training goes on and saves next {then()}, or at its end", err=True)
 
     def _end_if_asked(self) -> None:
         """Save what has been reached and end, if a signal asked for it."""

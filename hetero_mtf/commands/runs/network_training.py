@@ -73,7 +73,7 @@ def train_network(
             click.echo(f"going on after step {trainer.step} of {request.resume}")
         trainer.notes = run.notes.document()
         stored = workload.store(request.run_files)  # --save-every saves before the end
-        epochs = fit(request, workload, trainer, stop, run.notes)
+        epochs = fit(request, workload, trainer, live, stop, run.notes)
         history = timed_history(trainer.plan_history, epochs.timed_steps, trainer.step)
         if len(history.spans) > 1:
             click.echo(sections_text([plan_spans(history, split_text)]))

@@ -16,6 +16,8 @@ from hetero_mtf.commands.options.config_record import save_config, used_options
 from hetero_mtf.commands.options.requests import TrainRequest
 from hetero_mtf.commands.options.volume_options import default_batch_size, is_volumes, table_of
 from hetero_mtf.commands.output.plan_report import verdict_text
+from hetero_mtf.commands.process.complete_state import newest_complete
+from hetero_mtf.commands.process.files import identity
 from hetero_mtf.commands.process.interruption import ANSWER_LIMIT_S, StopRequest
 from hetero_mtf.commands.process.run_files import beside
 from hetero_mtf.commands.runs.begun_trainer import repeated_plans
@@ -50,6 +52,8 @@ def run_training(request: TrainRequest, data: LabelledData | None, started: Clus
     HeteroError
         If something cannot be read or written, or does not fit.
     """
+    if request.resume is not None and request.save is not None and identity(request.resume) == identity(request.save):
+        request = dataclasses.replace(request, resume=newest_complete(request.resume))
     before = _before(request)
     if request.repeated is not None:
         repeated_plans(request.repeated)  # raises where there are none, before the work

@@ -12,12 +12,14 @@ from hetero_mtf.commands.output.epoch_logs import EpochLogs
 from hetero_mtf.commands.output.epochs import Epochs, Saving
 from hetero_mtf.commands.output.kept_states import KeptStates
 from hetero_mtf.commands.output.move_lines import MoveLines
+from hetero_mtf.commands.output.save_times import SaveTimes
 from hetero_mtf.commands.output.watching import BestEpoch, StopEarly
 from hetero_mtf.commands.process.interruption import StopRequest
 from hetero_mtf.commands.process.run_files import best_file
 from hetero_mtf.commands.workload.logged_metrics import check_monitored
 from hetero_mtf.commands.workload.run_notes import RunNotes, read_notes
 from hetero_mtf.commands.workload.workload import Workload
+from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.training.checkpoint import load_state
 from hetero_mtf.training.keras_side import write_weights
 from hetero_mtf.training.trainer import Trainer
@@ -52,7 +54,7 @@ def check_watched(request: TrainRequest, workload: Workload) -> None:
             check_monitored(name, option, names, *of)
 
 
-def fit(request: TrainRequest, workload: Workload, trainer: Trainer, stop: StopRequest, notes: RunNotes) -> Epochs:
+def fit(request: TrainRequest, workload: Workload, trainer: Trainer, live: Any, stop: StopRequest, notes: RunNotes) -> Epochs:
     """Train, and return what was seen meanwhile.
 
     Parameters
@@ -60,13 +62,14 @@ def fit(request: TrainRequest, workload: Workload, trainer: Trainer, stop: StopR
     request : the options, with the seed of the run.
     workload : what is trained.
     trainer : the trainer, with the state that training goes on from.
+    live : the cluster.
     stop : a request to stop.
     notes : what is stored with its states; what was watched before is gone on with.
     """
     options, data, size = request.callbacks, workload.data, trainer.plan.batch_size
     resumed = request.resume is not None
     kept = None if options.keep is None else KeptStates(str(request.save), options.keep, trainer.step if resumed else None)
-    saving = Saving(request.save, request.save_every, request.keep_going, kept, request.plans_file)
+    saving = Saving(request.save, _save_times(request, trainer.plan, live), request.keep_going, kept, request.plans_file)
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(data.training(size, request.seed))
         validation = stack.enter_context(data.testing(size, "validation")) if data.counts.get("validation") else None
@@ -88,6 +91,17 @@ def fit(request: TrainRequest, workload: Workload, trainer: Trainer, stop: StopR
     if epochs.waiting is not None:
         click.echo(f"waiting for data took {epochs.waiting:.1%} of the steps")
     return epochs
+
+
+def _save_times(request: TrainRequest, plan: Plan, live: Any) -> SaveTimes | None:
+    """Return when to save on the way: as asked for, else by time where workers are on other hosts, which may be lost.
+
+    Where gradients are late a save changes the numbers, as the batches in flight are trained first, so it is never by time.
+    """
+    if request.save_every is not None:
+        return SaveTimes(request.save_every)
+    is_synchronous = plan.execution.stale is None and plan.gradient_sync == "all_reduce"
+    return SaveTimes() if request.save is not None and live.has_servers and is_synchronous else None
 
 
 def _watches(request: TrainRequest, workload: Workload, trainer: Trainer, notes: RunNotes) -> list[Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from hetero_mtf.commands.output import epochs
 from hetero_mtf.commands.output.epochs import Epochs, Saving
+from hetero_mtf.commands.output.save_times import SaveTimes
 from hetero_mtf.commands.process.interruption import Interrupted, StopRequest
 from hetero_mtf.errors import CheckpointError, NotFiniteError
 
@@ -70,7 +71,7 @@ def test_a_training_that_stops_on_the_way_tells_where_to_go_on(clock, capsys):
     source = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9)
     for steps, said in ((1, ""), (5, "the state after step 4 is in run.npz: go on from there with --resume run.npz\n")):
         trainer.step = 0
-        with pytest.raises(KeyboardInterrupt), Epochs(trainer, 1, source, Saving("run.npz", 2), StopRequest()) as watch:
+        with pytest.raises(KeyboardInterrupt), Epochs(trainer, 1, source, Saving("run.npz", SaveTimes(2)), StopRequest()) as watch:
             for _ in range(steps):
                 _step(watch, trainer, source, clock, 0.0, 1.0)
             raise KeyboardInterrupt
@@ -95,7 +96,8 @@ RESUME = "the state after step 2 is in run.npz: go on from there with --resume r
 )
 def test_a_signal_ends_training_after_the_step_and_says_what_is_saved(clock, capsys, path, every, save, said):
     trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=_save)
-    source, stop, saving = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9), StopRequest(), Saving(path, every)
+    source, stop = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9), StopRequest()
+    saving = Saving(path, None if every is None else SaveTimes(every))
     with pytest.raises(Interrupted, match=f"^{said}$") as ended, Epochs(trainer, 1, source, saving, stop) as watch, stop.deferred():
         for _ in range(2):
             _step(watch, trainer, source, clock, 0.0, 1.0)
@@ -114,7 +116,7 @@ def _not_finite(path, only_finite):
 def test_a_save_on_the_way_that_fails_is_said_and_tried_again_at_the_next_period(clock, capsys, save, fault):
     trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=save)
     source, stop = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9), StopRequest()
-    watch = Epochs(trainer, 1, source, Saving("run.npz", 2, keep_going=True), stop)
+    watch = Epochs(trainer, 1, source, Saving("run.npz", SaveTimes(2), keep_going=True), stop)
     for steps in (2, 2, 2):
         for _ in range(steps):
             _step(watch, trainer, source, clock, 0.0, 1.0)
@@ -130,5 +132,18 @@ def test_a_save_on_the_way_that_fails_is_said_and_tried_again_at_the_next_period
 def test_a_state_that_is_not_finite_ends_training_unless_it_is_to_keep_going(clock):
     trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=_not_finite)
     source = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=9)
-    with pytest.raises(NotFiniteError), Epochs(trainer, 1, source, Saving("run.npz", 1), StopRequest()) as watch:
+    with pytest.raises(NotFiniteError), Epochs(trainer, 1, source, Saving("run.npz", SaveTimes(1)), StopRequest()) as watch:
         _step(watch, trainer, source, clock, 0.0, 1.0)
+
+
+def test_by_time_states_are_saved_on_the_way_and_numbered_ones_kept_at_the_ends_of_epochs(clock):
+    saved, kept = [], types.SimpleNamespace(steps=[], add=lambda step: kept.steps.append(step))
+    trainer = types.SimpleNamespace(step=0, fed_wait_s=0.0, save=lambda path, only_finite: saved.append(trainer.step))
+    source = types.SimpleNamespace(waited_s=0.0, batches_per_epoch=4, state=lambda: {"batch": 0})
+    times = SaveTimes(clock=lambda: clock.now_s)
+    with Epochs(trainer, 1, source, Saving("run.npz", times, kept=kept), StopRequest()) as watch:
+        watch.on_epoch_begin(0)
+        for _ in range(4):
+            _step(watch, trainer, source, clock, 0.0, 40.0)
+        watch.on_epoch_end(0, {"loss": 1.0})
+    assert saved == [2, 4, 4] and kept.steps == [4]

@@ -118,6 +118,21 @@ class WorkerError(ClusterError):
         self.args = (reason, remedy, self.lost)
 
 
+class DeviceMemoryError(ClusterError):
+    """A device ran out of memory.
+
+    Parameters
+    ----------
+    reason, remedy : as in `HeteroError`.
+    device : its name; "" where that is not known.
+    """
+
+    def __init__(self, reason: str, remedy: str = "", device: str = "") -> None:
+        super().__init__(reason, remedy)
+        self.args = (reason, remedy, device)
+        self.device = device
+
+
 class DataError(HeteroError):
     """A data set is missing, truncated or of the wrong form."""
 

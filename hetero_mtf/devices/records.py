@@ -151,6 +151,17 @@ class ClusterRecord:
             devices, tuple(pool for pool in self.pools if pool.name in pools), tuple(link for link in links if link is not None)
         )
 
+    def joined(self, other: ClusterRecord) -> ClusterRecord:
+        """Return the record of these devices and others, in the order of their workers, without links.
+
+        Parameters
+        ----------
+        other : of other workers; a pool that both have is as it is here.
+        """
+        devices = sorted((*self.devices, *other.devices), key=lambda device: -1 if device.worker is None else device.worker)
+        names = {pool.name for pool in self.pools}
+        return ClusterRecord(tuple(devices), (*self.pools, *(pool for pool in other.pools if pool.name not in names)))
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able document."""
         return dataclasses.asdict(self)

@@ -377,7 +377,7 @@ class Engine:
         try:
             return work()
         except tf.errors.OpError as fault:
-            raise self.cluster.explain(fault) from fault
+            raise self.cluster.explain(fault, [layer.name for layer in self.graph.layers]) from fault
 
 
 def _fetches(program: Program, want_outputs: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hetero_mtf.devices import environment, slurm
-from hetero_mtf.devices.addresses import parse_hosts, parse_tf_config
+from hetero_mtf.devices.addresses import Addresses, parse_hosts, parse_tf_config
 from hetero_mtf.devices.host import allow_memory_growth, this_host
 from hetero_mtf.devices.records import LIMITS, ClusterRecord, Device
 from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
@@ -95,7 +95,7 @@ class Cluster:
 
     @classmethod
     def from_tf_config(
-        cls, text: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None
+        cls, text: str | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None, spare: int = 0
     ) -> Cluster:
         """Return the devices of the workers in TF_CONFIG, each started with `hetero-mtf worker`; this process is their client.
 
@@ -104,6 +104,7 @@ class Cluster:
         text : TF_CONFIG's text, None to read it from the environment.
         worker_timeout_s : as in `emulate`.
         wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
+        spare : workers that need not be there, the last ones first; they are left out, until elastic training takes them in.
 
         Raises
         ------
@@ -111,26 +112,29 @@ class Cluster:
             If the text is wrong, or a server does not answer.
         """
         addresses = parse_tf_config(environment.variables().get("TF_CONFIG") if text is None else text)
-        return cls(Remote(addresses, wait_s, checked_timeout_s(worker_timeout_s)))
+        return cls(_remote(addresses, wait_s, worker_timeout_s, spare))
 
     @classmethod
-    def from_slurm(cls, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None) -> Cluster:
+    def from_slurm(cls, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None, spare: int = 0) -> Cluster:
         """Return the devices of this Slurm job's tasks, each running `hetero-mtf worker`; this process is their client.
 
         Parameters
         ----------
         worker_timeout_s : as in `emulate`.
         wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
+        spare : workers that need not be there, the last ones first; they are left out, until elastic training takes them in.
 
         Raises
         ------
         ClusterError
             If this is no Slurm job, or a server does not answer.
         """
-        return cls(Remote(slurm.parse_slurm(environment.variables()), wait_s, checked_timeout_s(worker_timeout_s)))
+        return cls(_remote(slurm.parse_slurm(environment.variables()), wait_s, worker_timeout_s, spare))
 
     @classmethod
-    def hosts(cls, hosts: Sequence[str], worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None) -> Cluster:
+    def hosts(
+        cls, hosts: Sequence[str], worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None, spare: int = 0
+    ) -> Cluster:
         """Return the devices of servers started with `hetero-mtf worker`; this process is their client.
 
         Parameters
@@ -138,16 +142,19 @@ class Cluster:
         hosts : (servers,) "HOST:PORT", in the order every server was given.
         worker_timeout_s : as in `emulate`.
         wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
+        spare : workers that need not be there, the last ones first; they are left out, until elastic training takes them in.
 
         Raises
         ------
         ClusterError
             If an address is wrong, a server does not answer, or another program uses one.
         """
-        return cls(Remote(parse_hosts(hosts), wait_s, checked_timeout_s(worker_timeout_s)))
+        return cls(_remote(parse_hosts(hosts), wait_s, worker_timeout_s, spare))
 
     @classmethod
-    def parse(cls, text: str, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None) -> Cluster:
+    def parse(
+        cls, text: str, worker_timeout_s: float = WORKER_TIMEOUT_S, wait_s: float | None = None, spare: int = 0
+    ) -> Cluster:
         """Return the cluster that a command line names.
 
         Parameters
@@ -156,6 +163,7 @@ class Cluster:
             "slurm" or "hosts:HOST:PORT,...".
         worker_timeout_s : as in `emulate`.
         wait_s : seconds to wait for workers that are not there yet, or whose names cannot be resolved yet; None: 30.
+        spare : workers that need not be there, the last ones first; they are left out, until elastic training takes them in.
 
         Raises
         ------
@@ -170,11 +178,11 @@ class Cluster:
             shares, instruction_sets, limit = read_shares(text)
             return cls.emulate(shares, worker_timeout_s=worker_timeout_s, limit=limit, instruction_sets=instruction_sets)
         if kind == "hosts" and parts:
-            return cls.hosts(parts, worker_timeout_s, wait_s)
+            return cls.hosts(parts, worker_timeout_s, wait_s, spare)
         if text.strip() == "tf_config":
-            return cls.from_tf_config(None, worker_timeout_s, wait_s)
+            return cls.from_tf_config(None, worker_timeout_s, wait_s, spare)
         if text.strip() == "slurm":
-            return cls.from_slurm(worker_timeout_s, wait_s)
+            return cls.from_slurm(worker_timeout_s, wait_s, spare)
         raise ClusterError(f"{text!r} names no cluster", f"write {_FORMS}")
 
     @property
@@ -291,14 +299,16 @@ class Cluster:
         """Return the workers that are left out and could be used again, as they answer, and the others reach them; it hardly waits."""
         return self._backend.returned()
 
-    def explain(self, exception: BaseException) -> HeteroError:
+    def explain(self, exception: BaseException, layers: Sequence[str] = ()) -> HeteroError:
         """Return one sentence for an error of a session on this cluster: which worker is dead and how, or TensorFlow's message.
 
         Parameters
         ----------
         exception : what was raised; `raise cluster.explain(fault) from fault`.
+        layers : names of the network's layers, to name the one that a device had no room for.
         """
-        return explain(exception, self._backend.fault(wait_s=2.0 if is_lost_connection(exception) else 0.0))
+        fault = self._backend.fault(wait_s=2.0 if is_lost_connection(exception) else 0.0)
+        return explain(exception, fault, self.devices, layers)
 
     def set_share(self, index: int, share: float) -> None:
         """Change the share of a core that a running emulated device gets, without changing the record.
@@ -366,6 +376,14 @@ class Cluster:
         fault = self._backend.fault()
         if fault is not None:
             raise fault
+
+
+def _remote(addresses: Addresses, wait_s: float | None, worker_timeout_s: float, spare: int) -> Remote:
+    """Return servers that are reached."""
+    if isinstance(spare, bool) or not isinstance(spare, int) or not 0 <= spare < len(addresses.hosts):
+        many = len(addresses.hosts)
+        raise ClusterError(f"{spare!r} of {many} workers are to be spare ones", f"give a whole number from 0 to {many - 1}")
+    return Remote(addresses, wait_s, checked_timeout_s(worker_timeout_s), spare)
 
 
 def check_live(cluster: object) -> None:

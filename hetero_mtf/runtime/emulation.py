@@ -92,7 +92,7 @@ class Emulation:
         self._record: ClusterRecord | None = None
         self._is_ready = self._was_closed = False
         self._failure: WorkerError | None = None  # why workers will not be ready
-        self._left_out: frozenset[int] = frozenset()
+        self.left_out: frozenset[int] = frozenset()
         self._cores = pack(self._shares, available_cores())
         self._attempts = 0
         self._start()
@@ -139,7 +139,7 @@ class Emulation:
     @property
     def target(self) -> str:
         """The server that sessions talk to: that of the first worker in use with the largest share, as its process runs the master."""
-        hosts, used = self.hosts, [index for index in range(len(self._shares)) if index not in self._left_out]
+        hosts, used = self.hosts, [index for index in range(len(self._shares)) if index not in self.left_out]
         return f"grpc://{hosts[max(used, key=self._shares.__getitem__)]}"
 
     @property
@@ -204,7 +204,7 @@ class Emulation:
 
     def leave_out(self, workers: Collection[int]) -> None:
         """Let the death or silence of these workers, and of no others, be no fault, as `Cluster.leave_out`."""
-        self._left_out = frozenset(workers)
+        self.left_out = frozenset(workers)
 
     def returned(self) -> tuple[int, ...]:
         """Return the workers that are left out and answer again, as `Cluster.returned`."""
@@ -212,7 +212,7 @@ class Emulation:
             self._read_events(time.monotonic(), until=lambda state: False)
         self._heartbeat.look()
         answering = set(self._heartbeat.answering()) - set(self._state.exits)
-        return tuple(sorted(self._left_out & answering))
+        return tuple(sorted(self.left_out & answering))
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
         """Return which workers have left a question unanswered for `limit_s` seconds, as `Cluster.unresponsive`."""
@@ -229,13 +229,13 @@ class Emulation:
         used = {
             index: (f"worker:{index} (process {self._state.workers[index]})", silent_s, False)
             for index, silent_s in silent.items()
-            if index not in self._left_out
+            if index not in self.left_out
         }
         return silence(used)
 
     def _deaths(self, state: _SupervisorState) -> dict[int, dict[str, Any]]:
         """Return how workers in use have ended."""
-        return {index: end for index, end in state.exits.items() if index not in self._left_out}
+        return {index: end for index, end in state.exits.items() if index not in self.left_out}
 
     def _start(self) -> None:
         """Start the supervisor, which starts the workers on other ports each time."""

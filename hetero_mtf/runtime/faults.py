@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetero_mtf.errors import ClusterError, HeteroError, WorkerError
+from hetero_mtf.devices.records import Device
+from hetero_mtf.errors import DeviceMemoryError, HeteroError, WorkerError
+from hetero_mtf.runtime.layer_trace import source_of
+from hetero_mtf.units import bytes_text
 
 _FRAME = re.compile(
     r"^(Graph execution error:|Detected at node|From /job:|File \"|Node: |Traceback|\.\.\.|\d+ root error)"
@@ -17,6 +21,10 @@ _NOISE = re.compile(r"absl::InitializeLog|oneDNN|cudart|cuInit|cuda_platform|^I\
 _STAMP = re.compile(r"^[IWEF]\d{4} [\d:.]+\s+\d+ [\w./]+:\d+\] ")
 # what TensorFlow says where a client resets the server that this program's sessions go through, and of a session that is gone by then
 _RESET = re.compile(r"explicit call to `Session::Close\(\)`|[Ss]ession \S+ is not found")
+_NO_ROOM = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+) on (/job:\S+) by allocator")
+_NO_PRIMITIVE = re.compile(r"Operation received an exception: ?Status: 1,")  # oneDNN's status of what ran out of memory
+_TASK = re.compile(r"^From (/job:\S+/task:\d+):", re.MULTILINE)
+_NODE = re.compile(r"\{\{node ([^}]+)\}\}|\[\[node ([^ \]]+)")
 _LONGEST = 300
 
 
@@ -65,13 +73,17 @@ def is_lost_connection(exception: BaseException) -> bool:
     return isinstance(exception, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError))
 
 
-def explain(exception: BaseException, fault: WorkerError | None = None) -> HeteroError:
+def explain(
+    exception: BaseException, fault: WorkerError | None = None, devices: Sequence[Device] = (), layers: Sequence[str] = ()
+) -> HeteroError:
     """Return one sentence for an error that came out of a session.
 
     Parameters
     ----------
     exception : what was raised; an error of ours is returned as it is.
     fault : what is known to be wrong with the cluster's workers, which then is the reason.
+    devices : those of the cluster, to name one of them.
+    layers : names of the network's layers, to name one of them.
     """
     import tensorflow as tf
 
@@ -80,11 +92,31 @@ def explain(exception: BaseException, fault: WorkerError | None = None) -> Heter
     if fault is not None:
         return fault
     said = first_line(str(getattr(exception, "message", None) or exception) or type(exception).__name__)
-    if isinstance(exception, tf.errors.ResourceExhaustedError):
-        return ClusterError(f"a device ran out of memory ({said})", "use a smaller batch or a plan that puts less on that device")
+    message = str(getattr(exception, "message", ""))
+    if isinstance(exception, tf.errors.ResourceExhaustedError) or _NO_PRIMITIVE.search(message):
+        return _out_of_memory(message, said, devices, layers)
     if _RESET.search(said):
         remedy = "let no other program connect to them, see who may connect in docs/hosts.md, and open the cluster again"
         return WorkerError(f"another client has closed the sessions of this program on the workers ({said})", remedy)
     if isinstance(exception, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)):
         return WorkerError(f"a worker stopped answering ({said})", "start the workers and open the cluster again")
     return HeteroError(f"TensorFlow failed with {type(exception).__name__} ({said})", "this plan cannot run on this cluster as it is")
+
+
+def _out_of_memory(message: str, said: str, devices: Sequence[Device], layers: Sequence[str]) -> DeviceMemoryError:
+    """Return the error for a device that ran out of memory, with the device, the layer and the bytes as far as they are told."""
+    remedy = "use a smaller batch or a plan that puts less on that device"
+    told, task, node = _NO_ROOM.search(message), _TASK.search(message), _NODE.search(message)
+    place, what = "a device", f"({said})"
+    if told is not None:
+        import tensorflow as tf
+
+        place, extents = told[3], [int(extent) for extent in told[1].split(",") if extent]
+        size = bytes_text(math.prod(extents) * tf.as_dtype(told[2]).size)
+        what = f"with no room for a tensor of {size}, {told[2]} {extents}"
+    elif task is not None:
+        place = f"{task[1]}/device:CPU:0"  # oneDNN computes on no other
+    device = next((each.name for each in devices if each.tf_device == place.replace("/replica:0", "")), "")
+    source = source_of(node[1] or node[2]) if node is not None else None
+    of = f", for the {source[1]} pass of layer {layers[source[0]]}" if source is not None and source[0] < len(layers) else ""
+    return DeviceMemoryError(f"{device or place} ran out of memory {what}{of}", remedy, device)

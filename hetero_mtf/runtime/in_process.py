@@ -13,6 +13,7 @@ class InProcess:
 
     hosts: tuple[str, ...] = ()
     target = ""
+    left_out: frozenset[int] = frozenset()
 
     def __init__(self, record: ClusterRecord) -> None:
         self.record = record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,15 +14,14 @@ from hetero_mtf.devices.records import ClusterRecord, Device, MemoryPool
 from hetero_mtf.errors import ClusterError, WorkerError
 from hetero_mtf.runtime.faults import explain
 from hetero_mtf.runtime.liveness.heartbeat import LOOK_AT_BOTH, WORKER_TIMEOUT_S, Heartbeat, silence
-from hetero_mtf.runtime.liveness.lease import Leases, check_list
+from hetero_mtf.runtime.liveness.lease import Leases
 from hetero_mtf.runtime.liveness.peers import cut_between, cut_pairs
-from hetero_mtf.runtime.ports import split_address
+from hetero_mtf.runtime.reaching import await_reachable
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 REACH_LIMIT_S = 30.0
-_CONNECT_S = 5.0
 PEER_ANSWER_S = 6.5  # longer than for a server's own answer: workers send tensors to each other, on links that may be full
 
 
@@ -35,6 +33,12 @@ class Remote:
     addresses : where the servers listen.
     reach_limit_s : seconds to wait for servers that are still starting, None for half a minute.
     worker_timeout_s : seconds without an answer after which a server is a fault.
+    spare : servers that need not be there, the last ones first; those that are not are left out.
+
+    Attributes
+    ----------
+    record : the devices of the servers that have been in use so far.
+    left_out : numbers of the servers that are not in use.
 
     Raises
     ------
@@ -42,22 +46,23 @@ class Remote:
         If a server cannot be reached, naming all that cannot, another program uses one, or they were started with different lists.
     """
 
-    def __init__(self, addresses: Addresses, reach_limit_s: float | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S) -> None:
+    def __init__(
+        self, addresses: Addresses, reach_limit_s: float | None = None, worker_timeout_s: float = WORKER_TIMEOUT_S, spare: int = 0
+    ) -> None:
         self.hosts = addresses.hosts
         self._heartbeat = Heartbeat(self.hosts, worker_timeout_s)
         self._limit_s = worker_timeout_s
         self._cut: WorkerError | None = None
-        self._left_out: frozenset[int] = frozenset()
         weakref.finalize(self, self._heartbeat.close)
         self._closed = False
         bypass_proxy(self.hosts)
         end_s = time.monotonic() + (REACH_LIMIT_S if reach_limit_s is None else reach_limit_s)
-        _await_reachable(addresses, end_s)
-        self._leases = Leases(self.hosts, end_s, addresses.complete)
+        self.left_out = await_reachable(addresses, end_s, spare)
+        self._leases = Leases(self.hosts, end_s, addresses.complete, self.left_out)
         self._leases.watch(worker_timeout_s)
         weakref.finalize(self, self._leases.abandon)
         try:
-            self.record = _list_devices(self.hosts, self.target, self.fault)
+            self.record = self._listed(self._used(range(len(self.hosts))))
         except BaseException:
             self.close()
             raise
@@ -65,7 +70,7 @@ class Remote:
     @property
     def target(self) -> str:
         """The server that sessions talk to: the first in use."""
-        return f"grpc://{next(host for index, host in enumerate(self.hosts) if index not in self._left_out)}"
+        return f"grpc://{next(host for index, host in enumerate(self.hosts) if index not in self.left_out)}"
 
     def fault(self, wait_s: float = 0.0) -> WorkerError | None:
         """Return which server no longer answers, or None.
@@ -90,19 +95,22 @@ class Remote:
         return self._silence(silent) or self._cut_between(self._limit_s)
 
     def leave_out(self, workers: Collection[int]) -> None:
-        """Let the loss of these workers, and of no others, be no fault, as `Cluster.leave_out`."""
-        self._left_out, self._cut = frozenset(workers), None
+        """Let the loss of these workers, and of no others, be no fault, as `Cluster.leave_out`; those that were not there are described."""
+        known = {device.worker for device in self.record.devices}
+        fresh = [index for index in range(len(self.hosts)) if index not in known and index not in workers]
+        self.record = self.record.joined(self._listed(fresh)) if fresh else self.record
+        self.left_out, self._cut = frozenset(workers), None
 
     def returned(self) -> tuple[int, ...]:
         """Return the workers that are left out and can be used again, as `Cluster.returned`; their leases are taken again."""
         self._heartbeat.look()
         answering = set(self._heartbeat.answering())
-        reached = {index for index in self._left_out & answering if self._reaches_others(index)}
+        reached = {index for index in self.left_out & answering if self._reaches_others(index)}
         return tuple(index for index in sorted(reached) if self._leases.take_again(index))
 
     def _reaches_others(self, index: int) -> bool:
         """Return whether no worker in use tells that it does not reach this one."""
-        used = set(range(len(self.hosts))) - self._left_out
+        used = set(range(len(self.hosts))) - self.left_out
         return not any(index in pair and used.intersection(pair) for pair in self._leases.silent())
 
     def unresponsive(self, limit_s: float) -> WorkerError | None:
@@ -122,6 +130,10 @@ class Remote:
         self._leases.abandon()
         self._heartbeat.close()
 
+    def _listed(self, workers: Sequence[int]) -> ClusterRecord:
+        """Return the devices of some workers that answer."""
+        return _list_devices({index: self.hosts[index] for index in workers}, self.fault)
+
     def _silence(self, silent: Mapping[int, float]) -> WorkerError | None:
         connecting = self._heartbeat.connecting()
         used = self._used(silent)
@@ -129,7 +141,7 @@ class Remote:
 
     def _used(self, workers: Iterable[int]) -> list[int]:
         """Return those of some workers that are in use, each once, in order."""
-        return sorted(set(workers) - self._left_out)
+        return sorted(set(workers) - self.left_out)
 
     def _cut_between(self, limit_s: float, unanswered: bool = False) -> WorkerError | None:
         """Return which workers do not reach each other although both answer here, or None.
@@ -144,53 +156,21 @@ class Remote:
         silent = self._leases.silent()
         late_s = {pair: each.unanswered_s if unanswered else each.silent_s for pair, each in silent.items()}
         pairs = cut_pairs(late_s, self._heartbeat.since_answers_s(), limit_s, self._heartbeat.interval_s)
-        used = {pair: silent[pair].silent_s for pair in pairs if not self._left_out.intersection(pair)}
+        used = {pair: silent[pair].silent_s for pair in pairs if not self.left_out.intersection(pair)}
         self._cut = self._cut or cut_between(used, self.hosts)
         return self._cut
 
 
-def _obstacle(host: str) -> str | None:
-    """Return None where a server answers, "" where none does, and the resolver's reason where its name cannot be resolved."""
-    try:
-        with socket.create_connection(split_address(host), timeout=_CONNECT_S):
-            return None
-    except socket.gaierror as fault:
-        return str(fault.strerror)
-    except OSError:
-        return ""
-
-
-def _await_reachable(addresses: Addresses, end_s: float) -> None:
-    """Wait until all servers are reached; those that are reached before others tell with which list they were started."""
-    obstacles: dict[str, str | None] = dict.fromkeys(addresses.hosts, "")
-    while True:
-        # Names are asked for again too: those of containers are known only once these have started.
-        late = {host: _obstacle(host) for host, reason in obstacles.items() if reason is not None}
-        obstacles |= late
-        if all(reason is None for reason in obstacles.values()):
-            return  # the leases tell all
-        for host in (host for host, reason in late.items() if reason is None):
-            check_list(host, addresses.hosts, addresses.complete)
-        if time.monotonic() >= end_s:
-            break
-        time.sleep(0.2)
-    silent = [host for host, reason in obstacles.items() if reason == ""]
-    unresolved = {split_address(host)[0]: reason for host, reason in obstacles.items() if reason}
-    clauses = [f"the name {name} cannot be resolved here ({reason})" for name, reason in unresolved.items()]
-    clauses += [f"no server answers on {', '.join(silent)}"] if silent else []
-    remedies = ["correct the list of hosts"] * bool(unresolved) + ["start one there with hetero-mtf worker"] * bool(silent)
-    raise ClusterError(", ".join(clauses), " and ".join(remedies))
-
-
-def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerError | None]) -> ClusterRecord:
+def _list_devices(hosts: Mapping[int, str], fault: Callable[[], WorkerError | None]) -> ClusterRecord:
+    """Return the devices of servers by their numbers."""
     import tensorflow as tf  # takes seconds: servers that cannot be reached are refused before
 
     from hetero_mtf.runtime.session import WatchedSession, session_config  # imports TensorFlow
 
-    config = session_config(range(len(hosts)))
+    config = session_config(list(hosts))
     config.operation_timeout_in_ms = int(REACH_LIMIT_S * 1000)
-    graph, texts = _probe(len(hosts))
-    session = WatchedSession(target, graph, config, fault)
+    graph, texts = _probe(hosts)
+    session = WatchedSession(f"grpc://{next(iter(hosts.values()))}", graph, config, fault)
     try:
         listed = session.list_devices()
         read = [tuple(text.decode(errors="replace") for text in pair) for pair in session.run(texts)]
@@ -201,21 +181,21 @@ def _list_devices(hosts: Sequence[str], target: str, fault: Callable[[], WorkerE
     return _describe(hosts, listed, read)
 
 
-def _probe(tasks: int) -> tuple[tf.Graph, list[tuple[tf.Tensor, tf.Tensor]]]:
+def _probe(tasks: Iterable[int]) -> tuple[tf.Graph, list[tuple[tf.Tensor, tf.Tensor]]]:
     import tensorflow as tf
 
     graph, texts = tf.Graph(), []
     with graph.as_default():
-        for task in range(tasks):
+        for task in tasks:
             with tf.device(f"/job:worker/task:{task}/device:CPU:0"):
                 texts.append((tf.io.read_file("/proc/meminfo"), tf.io.read_file("/proc/cpuinfo")))
     return graph, texts
 
 
-def _describe(hosts: Sequence[str], listed: Sequence[Any], read: Sequence[Sequence[str]]) -> ClusterRecord:
+def _describe(hosts: Mapping[int, str], listed: Sequence[Any], read: Sequence[Sequence[str]]) -> ClusterRecord:
     devices: list[Device] = []
     pools: dict[str, MemoryPool] = {}
-    for task, (host, (meminfo, cpuinfo)) in enumerate(zip(hosts, read)):
+    for (task, host), (meminfo, cpuinfo) in zip(hosts.items(), read):
         machine = host.rpartition(":")[0]
         own = [entry for entry in listed if f"/task:{task}/" in entry.name and entry.device_type in ("CPU", "GPU")]
         several = len(own) > 1

@@ -27,13 +27,9 @@ class WorkersInUse:
     ----------
     backend : has the workers.
 
-    Attributes
-    ----------
-    left_out : the numbers of the others.
     """
 
     def __init__(self, backend: Backend) -> None:
-        self.left_out: frozenset[int] = frozenset()
         self._backend = backend
         self._part: ClusterRecord | None = None
         self._sessions: OpenSessions | None = None
@@ -50,15 +46,15 @@ class WorkersInUse:
         ClusterError
             If there is no such worker, or none would be left.
         """
-        known = {device.worker for device in self._backend.record.devices} - {None}
+        known = set(range(len(self._backend.hosts)))
         if not known:
             raise ClusterError("the devices of this process have no workers that could be left out", "use emulated or remote devices")
         if not known.issuperset(workers) or known == set(workers):
             named = ", ".join(map(str, sorted(workers)))
             raise ClusterError(f"workers {named} of {len(known)} cannot be left out", "name some of them, not all, from 0")
         back = self.left_out.difference(workers)
-        self.left_out, self._part = frozenset(workers), None
-        self._backend.leave_out(self.left_out)
+        self._part = None
+        self._backend.leave_out(workers)
         for worker in back:
             names = self._left_behind.pop(worker, set())
             if names:
@@ -111,6 +107,11 @@ class WorkersInUse:
         if isinstance(self._backend, Remote) and self._containers and self._backend.fault() is None:
             self._free([*self._containers])
         return not self._containers and self._backend.fault() is None
+
+    @property
+    def left_out(self) -> frozenset[int]:
+        """The numbers of the workers that are left out."""
+        return self._backend.left_out
 
     @property
     def record(self) -> ClusterRecord:

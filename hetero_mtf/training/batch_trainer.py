@@ -126,7 +126,7 @@ class BatchTrainer:
         HeteroError
             If the network cannot be planned for, or a worker dies.
         """
-        return self._run.plans.prepare(batch_size, verbose)
+        return self._run.prepare(batch_size, verbose)
 
     def build(self, x: Any, y: Any) -> None:
         """Build the graph for batches of this form now, not with the first of them.

@@ -117,5 +117,5 @@ def sized(
         batch_size = -(-len(leaves_of(x)[0]) // steps)  # as in Keras: the steps take all samples
     if not run.plans.has_plan:
         x, size = first_size(x, batch_size, are_arrays)
-        run.plans.prepare(size, verbose)
+        run.prepare(size, verbose)
     return x, run.plans.plan.batch_size if batch_size is None else batch_size

@@ -214,11 +214,19 @@ def _first_plan(task: Task, folder: pathlib.Path, name: str, verbose: str | int)
     else:
         plan = first_plan(profile)
         say(f"training goes on trying plans, first {_text(plan)}; profile of {profile.measured_at[:10]} kept in {folder}", verbose)
+    explored = functools.partial(_keep_learnt, folder, name)
+    return Choice(plan, profile=profile, is_rough=True, calibrate=calibration_in_turns(task), explored=explored)
+
+
+def calibration_in_turns(task: Task) -> Callable[[Turns], Profile]:
+    """Return what measures the profile of a cluster for a network in turns with steps.
+
+    Parameters
+    ----------
+    task : what is trained.
+    """
     optimizer = task.settings["optimizer"]
-    in_turns = functools.partial(
-        calibrate_in_turns, cluster=task.cluster, model=task.graph, batch_size=task.batch_size, optimizer=optimizer
-    )
-    return Choice(plan, profile=profile, is_rough=True, calibrate=in_turns, explored=functools.partial(_keep_learnt, folder, name))
+    return functools.partial(calibrate_in_turns, cluster=task.cluster, model=task.graph, batch_size=task.batch_size, optimizer=optimizer)
 
 
 def _files(folder: pathlib.Path, name: str, is_rough: bool) -> tuple[pathlib.Path, pathlib.Path]:

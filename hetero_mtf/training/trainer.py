@@ -95,7 +95,7 @@ class Trainer(BatchTrainer):
         run = Run(network, keras_side, state, Choosing(refine_s, read_measure(measure), rebalance, elastic))
         super().__init__(run)
         self._loops: TrainerLoops | None = None  # those of `fit`, `evaluate` and `predict`, from their first use on
-        run.plans.begin(plan, profile)
+        run.begin(plan, profile)
 
     def __repr__(self) -> str:
         network, plans = self._run.network, self._run.plans

@@ -1,8 +1,11 @@
 """Errors of TensorFlow in one sentence."""
 
+import pickle
+
 import pytest
 
-from hetero_mtf.errors import ClusterError, HeteroError, LayoutError, WorkerError
+from hetero_mtf.devices.records import Device
+from hetero_mtf.errors import DeviceMemoryError, HeteroError, LayoutError, WorkerError
 from hetero_mtf.runtime.faults import explain, first_line, is_lost_connection, log_end
 
 FRAMED = """Graph execution error:
@@ -42,7 +45,7 @@ def test_a_dead_worker_is_the_reason_for_whatever_came_out():
     [
         (
             "ResourceExhaustedError",
-            ClusterError,
+            DeviceMemoryError,
             "a device ran out of memory (said); use a smaller batch or a plan that puts less on that device",
         ),
         ("UnavailableError", WorkerError, "a worker stopped answering (said); start the workers and open the cluster again"),
@@ -80,3 +83,38 @@ def test_sessions_that_another_client_has_closed_are_said_to_be(kind, said):
 
 def test_an_error_without_words_is_named():
     assert "MemoryError" in str(explain(MemoryError()))
+
+
+NO_ROOM = """2 root error(s) found.
+  (0) RESOURCE_EXHAUSTED: OOM when allocating tensor with shape[64,64,64,64] and type float on {place} by allocator mklcpu
+\t [[{{{{node train_128/layer1_backward/mean_over_space_gradient/BroadcastTo_1}}}}]]
+Hint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom to RunOptions.
+\t [[train_128/buckets/concat_1_S19]]
+====================="""
+NO_PRIMITIVE = """Graph execution error:
+
+From /job:worker/replica:0/task:1:
+Operation received an exception:Status: 1, message: could not create a primitive, in file tensorflow/core/kernels/mkl/mkl_conv_ops.cc:546
+\t [[{{node while/body/_1/layer0_forward/Conv2D}}]]"""
+TASKS = tuple(Device(f"worker:{task}", "CPU", "here", f"/job:worker/task:{task}/device:CPU:0", 2**30, "host") for task in range(2))
+
+
+def test_a_device_that_ran_out_of_memory_is_named_with_the_layer_and_the_bytes():
+    import tensorflow as tf
+
+    error = tf.errors.ResourceExhaustedError(None, None, NO_ROOM.format(place="/job:worker/replica:0/task:1/device:CPU:0"))
+    fault = explain(error, None, TASKS, ["stem", "pool"])
+    assert type(fault) is DeviceMemoryError and fault.device == "worker:1"
+    wanted = "worker:1 ran out of memory with no room for a tensor of 64.0 MiB, float [64, 64, 64, 64], for the backward pass of layer pool"
+    assert fault.reason == wanted and type(pickle.loads(pickle.dumps(fault))) is DeviceMemoryError
+    elsewhere = explain(tf.errors.ResourceExhaustedError(None, None, NO_ROOM.format(place="/job:localhost/replica:0/task:0/device:GPU:3")))
+    assert elsewhere.device == "" and "/device:GPU:3 ran out of memory with no room" in str(elsewhere) and "layer" not in str(elsewhere)
+
+
+def test_a_kernel_of_onednn_that_has_no_memory_is_no_worker_that_stopped():
+    import tensorflow as tf
+
+    fault = explain(tf.errors.AbortedError(None, None, NO_PRIMITIVE), None, TASKS, ["stem"])
+    assert type(fault) is DeviceMemoryError and fault.device == "worker:1"
+    assert fault.reason.startswith("worker:1 ran out of memory (Operation received an exception:Status: 1, message: could not create")
+    assert fault.reason.endswith(", for the forward pass of layer stem")

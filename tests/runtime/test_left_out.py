@@ -113,3 +113,34 @@ def test_not_all_workers_are_left_out_and_none_that_is_not_there(pair):
     assert pair.left_out == ()
     with pytest.raises(ClusterError, match="the devices of this process have no workers"):
         hm.Cluster.local().leave_out(())
+
+
+@pytest.mark.slow
+def test_a_spare_worker_that_comes_later_is_described_and_used(program, matmuls, eventually):
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    first = program(SERVER.format(hosts=hosts, task=0))
+    assert first.stdout.readline() == "ready\n"
+    with pytest.raises(ClusterError, match=f"no server answers on {hosts[1]}"):
+        hm.Cluster.hosts(hosts, wait_s=0.0)
+    with hm.Cluster.hosts(hosts, wait_s=0.0, spare=1) as cluster:
+        assert cluster.left_out == (1,) and [device.name for device in cluster.devices] == ["worker:0"]
+        check_used(cluster, matmuls)
+        assert cluster.returned() == () and cluster.fault() is None
+        second = program(SERVER.format(hosts=hosts, task=1))
+        assert second.stdout.readline() == "ready\n" and eventually(lambda: cluster.returned() == (1,))
+        cluster.leave_out(())
+        assert [device.name for device in cluster.devices] == ["worker:0", "worker:1"] and len(cluster.record.pools) == 1
+        check_used(cluster, matmuls)
+        second.kill()
+        with pytest.raises(WorkerError) as fault:
+            while True:
+                check_used(cluster, matmuls)
+        assert fault.value.lost == ((1,),)
+    with hm.Cluster.hosts(hosts, spare=1) as cluster:  # the first one starts again meanwhile, as the loss left something there
+        assert cluster.left_out == (1,)
+
+
+@pytest.mark.parametrize("spare", [-1, 2, 1.0, True])
+def test_one_worker_has_to_be_there(spare):
+    with pytest.raises(ClusterError, match=r"of 2 workers are to be spare ones; give a whole number from 0 to 1"):
+        hm.Cluster.hosts(["127.0.0.1:61000", "127.0.0.1:61001"], spare=spare)

@@ -1,5 +1,6 @@
 """Training that goes on without workers that are lost has the numbers of the undisturbed one, and sees each batch once."""
 
+import dataclasses
 import os
 import signal
 import time
@@ -10,8 +11,12 @@ import numpy as np
 import pytest
 
 import hetero_mtf as hm
-from hetero_mtf.errors import WorkerError
+from hetero_mtf.devices.records import ClusterRecord, MemoryPool
+from hetero_mtf.errors import DeviceMemoryError, PlanError, WorkerError
+from hetero_mtf.program.engine import Engine
+from hetero_mtf.training.control.controller import Controller
 from hetero_mtf.training.run.elastic import Elastic, to_leave_out
+from tests.planning.networks import pair_net, profile_of
 
 STEPS, EPOCHS = 8, 5
 WAIT = "wait"  # for so many seconds
@@ -44,7 +49,10 @@ class Ends(keras.callbacks.Callback):
         self.cluster, self.ends, self.batches, self.processes = cluster, dict(ends), [], cluster.process_ids()
 
     def on_train_batch_begin(self, batch, logs=None):
-        for worker, how in self.ends.pop(len(self.batches), ()):
+        self.end(self.ends.pop(len(self.batches), ()))
+
+    def end(self, workers):
+        for worker, how in workers:
             if how == WAIT:
                 time.sleep(worker)
             else:
@@ -54,7 +62,7 @@ class Ends(keras.callbacks.Callback):
         self.batches.append((batch, logs["loss"]))
 
 
-def trained(ends, elastic=True, shares=(0.5, 0.3, 0.3), by="distribute", split=False):
+def trained(ends, elastic=True, shares=(0.5, 0.3, 0.3), by="distribute", split=False, before=()):
     """Return what a training gives whose workers end before some batches.
 
     Parameters
@@ -62,6 +70,7 @@ def trained(ends, elastic=True, shares=(0.5, 0.3, 0.3), by="distribute", split=F
     ends : number of a batch -> workers, and the signals that they get.
     by : "distribute", by which the model has the weights after each batch, or "trainer", by which steps are taken again.
     split : whether training is under a plan for all devices that is given, rather than under plans that are tried.
+    before : workers, and the signals that they get before training begins.
     """
     keras.config.set_floatx("float64")
     model = network()
@@ -72,10 +81,13 @@ def trained(ends, elastic=True, shares=(0.5, 0.3, 0.3), by="distribute", split=F
         options = {"batch_size": 16, "epochs": EPOCHS, "shuffle": False, "verbose": 0, "callbacks": [seen]}
         options["validation_data"] = (x[:16], y[:16])
         if by == "distribute":
-            history = hm.distribute(model, cluster, plan=plan, elastic=elastic).fit(x, y, **options).history
+            distributed = hm.distribute(model, cluster, plan=plan, elastic=elastic)
+            seen.end(before)
+            history = distributed.fit(x, y, **options).history
             hm.undistribute(model)
         else:
             with hm.Trainer(model, plan, cluster, elastic=elastic) as trainer:
+                seen.end(before)
                 history = trainer.fit(x, y, **options).history
                 model = trainer.to_keras()
         left_out = cluster.left_out
@@ -127,6 +139,69 @@ def test_training_goes_on_with_the_numbers_of_the_undisturbed_one(undisturbed, e
     assert "training goes on with" in said
     assert by == "distribute" or not split or "steps again" in said
     check_alike(got, undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["distribute", "trainer"])
+@pytest.mark.parametrize("split", [False, True], ids=["there is no plan yet", "a plan is given"])
+@pytest.mark.parametrize("lost", [[1], [0], [0, 2]], ids=str)
+def test_workers_that_are_lost_before_the_first_step_are_left_out(undisturbed, lost, split, by, capsys):
+    got = trained({}, by=by, split=split, before=[(worker, signal.SIGKILL) for worker in lost])
+    assert got[3] == tuple(lost)
+    said = capsys.readouterr().err
+    assert ("training goes on with" if split and by == "trainer" else "was killed by SIGKILL; training begins on the others") in said
+    check_alike(got, undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["distribute", "trainer"])
+def test_a_device_that_runs_out_of_memory_is_given_less(undisturbed, by, monkeypatch, capsys):
+    advance, plans = Engine.advance, []
+
+    def full(engine, *given):
+        plans.append(engine.plan)
+        if len(plans) == 14:
+            raise DeviceMemoryError("worker:2 ran out of memory: there was no room for a tensor", "use less", "worker:2")
+        return advance(engine, *given)
+
+    monkeypatch.setattr(Engine, "advance", full)
+    got = trained({}, by=by, split=True)
+    assert got[3] == () and plans[13] is plans[0] and plans[-1] is not plans[0]
+    assert "worker:2 ran out of memory: there was no room for a tensor; training goes on with" in capsys.readouterr().err
+    check_alike(got, undisturbed)
+
+
+def test_where_a_device_was_full_the_next_plan_needs_less_there():
+    drawn = profile_of(pair_net(8, 8, 4), [1e6, 1e6, 1e6], bandwidth=1e9)
+    devices = tuple(dataclasses.replace(device, pool=device.name) for device in drawn.cluster.devices)  # as GPUs have
+    pools = tuple(MemoryPool(device.name, 2**34) for device in devices)
+    profile = dataclasses.replace(drawn, cluster=ClusterRecord(devices, pools), memory=pools)
+    plans = types.SimpleNamespace(plan=hm.plan(profile), begin_again=lambda plan, *rest, **options: begin(plan))
+    plans.in_force = types.SimpleNamespace(free=lambda: None)
+    plans.controller = Controller(profile, plans.plan, explores=False)
+    cluster = types.SimpleNamespace(devices=devices, left_out=())
+    elastic = Elastic(types.SimpleNamespace(cluster=cluster), plans)
+
+    def need(plan):
+        return sum(part.memory_bytes for part in plan.predicted.parts if part.device == "worker:1")
+
+    needs = [need(plans.plan)]
+
+    def begin(plan):
+        plans.plan = plan
+        needs.append(need(plan))
+        return Controller(profile, plan, explores=False)
+
+    elastic.mirror.take(dict)
+    fault = DeviceMemoryError("worker:1 ran out of memory", "use less", "worker:1")
+    elastic.go_on(fault, 3)
+    assert needs[1] <= 0.8 * needs[0]
+    for device in ("worker:0", "worker:2"):
+        elastic._room[device] = 0
+    with pytest.raises(PlanError, match="worker:1 ran out of memory, and no plan for .* alone has the same numbers and fits in memory"):
+        elastic.go_on(fault, 3)
+    with pytest.raises(DeviceMemoryError):
+        elastic.go_on(DeviceMemoryError("a device ran out of memory", "use less"), 3)
 
 
 @pytest.mark.slow

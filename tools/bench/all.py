@@ -118,6 +118,8 @@ RUNS = (
     BenchRun("written", "tools.bench.today.speed", 7, ("written",)),
     BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),
     BenchRun("faults", "tools.bench.faults.campaign", 70, ("faults",)),
+    BenchRun("long_training", "tools.bench.faults.long_training", 97, ("long_training",)),
+    BenchRun("changing_devices", "tools.bench.faults.changing_devices", 8, ("changing_devices",)),
     BenchRun("genetic", "tools.bench.genetic", 8, ("genetic", "genetic_operations", "genetic_large")),
     BenchRun("others_layer_graphs", "tools.bench.others.layer_graphs", 3, ("others_layer_graphs",), needs=LAYER_GRAPHS),
     BenchRun("others_profiles", "tools.bench.others.profiles", 8, ("others_profiles",), needs=PROFILES),

@@ -147,13 +147,16 @@ class OptimizerChoice:
 
 
 def cluster_option(command: Command) -> Command:
-    """Add --cluster."""
+    """Add --cluster, --worker-timeout, --wait and --spare."""
     forms = "local[:gpu:0,gpu:1] | emulate:1.0,0.5[:compute] | emulate:1.0@avx512,1.0@avx2 | slurm | tf_config | hosts:HOST:PORT,..."
     text = "Time without an answer after which a worker counts as lost; a long step is none.  [default: 30]"
-    kept: dict[str, Any] = {"metavar": "SECONDS", "expose_value": False, "callback": _keep}
-    timeout = click.option("--worker-timeout", type=FiniteRange(0, min_open=True), help=text, **kept)
-    wait = click.option("--wait", type=FiniteRange(0), help="Time to wait for workers that are not there yet.  [default: 30]", **kept)
-    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"Devices: {forms}.")(timeout(wait(command)))
+    waited = "Time to wait for workers that are not there yet.  [default: 30]"
+    more = "Workers that need not be there, the last ones first: begin without those that are not.  [default: 0]"
+    kept: dict[str, Any] = {"expose_value": False, "callback": _keep}
+    timeout = click.option("--worker-timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS", help=text, **kept)
+    wait = click.option("--wait", type=FiniteRange(0), metavar="SECONDS", help=waited, **kept)
+    spare = click.option("--spare", type=click.IntRange(0), metavar="COUNT", help=more, **kept)
+    return click.option("--cluster", default="local", metavar="CLUSTER", help=f"Devices: {forms}.")(timeout(wait(spare(command))))
 
 
 def collective_option(command: Command) -> Command:
@@ -238,13 +241,22 @@ def used_wait(context: click.Context) -> float | None:
     return _kept(context, "wait")
 
 
-def _kept(context: click.Context, name: str) -> float | None:
-    seconds: float | None = context.meta.get(f"{_KEPT}{name}")
-    return seconds
+def used_spare(context: click.Context) -> int | None:
+    """Return --spare, a number of workers; None for the default.
+
+    Parameters
+    ----------
+    context : of a command with `cluster_option`.
+    """
+    return _kept(context, "spare")
 
 
-def _keep(context: click.Context, parameter: click.Parameter, seconds: float | None) -> None:
-    context.meta[f"{_KEPT}{parameter.name}"] = seconds
+def _kept(context: click.Context, name: str) -> Any:
+    return context.meta.get(f"{_KEPT}{name}")
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: float | None) -> None:
+    context.meta[f"{_KEPT}{parameter.name}"] = value
 
 
 def arguments(pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
-from hetero_mtf.commands.options.shared import used_timeout, used_wait
+from hetero_mtf.commands.options.shared import used_spare, used_timeout, used_wait
 from hetero_mtf.runtime.cluster import Cluster
 
 
 def open_cluster(text: str) -> Cluster:
-    """Return the cluster that --cluster names, with the limits of --worker-timeout and --wait.
+    """Return the cluster that --cluster names, with --worker-timeout, --wait and --spare.
 
     Parameters
     ----------
     text : as in `Cluster.parse`, whose errors are raised.
     """
     context = click.get_current_context(silent=True)
-    limits = {} if context is None else {"worker_timeout_s": used_timeout(context), "wait_s": used_wait(context)}
-    return Cluster.parse(text, **{name: seconds for name, seconds in limits.items() if seconds is not None})
+    given: dict[str, Any] = {}
+    if context is not None:
+        given = {"worker_timeout_s": used_timeout(context), "wait_s": used_wait(context), "spare": used_spare(context)}
+    return Cluster.parse(text, **{name: value for name, value in given.items() if value is not None})
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hetero_mtf.devices.addresses import lease_port
@@ -42,6 +42,7 @@ class Leases:
     hosts : (servers,) "HOST:PORT".
     end_s : time of the monotonic clock until which to wait for workers that start, such as those of a program that was killed just now.
     complete : whether `hosts` has to be the list that the workers were started with, not its beginning.
+    absent : places of workers that are not there; their leases can be taken later.
 
     Raises
     ------
@@ -49,17 +50,18 @@ class Leases:
         If a worker does not answer, another program holds one, or the workers were started with different lists.
     """
 
-    def __init__(self, hosts: Sequence[str], end_s: float, complete: bool = False) -> None:
-        self._limit_s = 0.0
+    def __init__(self, hosts: Sequence[str], end_s: float, complete: bool = False, absent: Collection[int] = ()) -> None:
+        self._limit_s, self._hosts = 0.0, tuple(hosts)
+        wanted = {place: host for place, host in enumerate(hosts) if place not in absent}
         while True:
-            self._connections, missing = _greeted(hosts)
+            self._connections, missing = _greeted(wanted)
             if not missing:
                 try:
                     self._take()
-                    _check_one_cluster(self._connections, complete)
+                    _check_one_cluster(self._connections, len(hosts) if complete else None)
                     return
                 except OSError:  # a worker ended meanwhile, or starts again
-                    missing = list(hosts)
+                    missing = list(wanted.values())
                 except BaseException:
                     self.release()
                     raise
@@ -76,26 +78,28 @@ class Leases:
         limit_s : seconds without an answer that are too long.
         """
         self._limit_s = limit_s
-        for connection in self._connections:
+        for connection in self._connections.values():
             self._watch(connection)
 
     def take_again(self, place: int) -> bool:
-        """Take the lease of a worker again that was lost, and return whether it is held.
+        """Take the lease of a worker that was lost, or was not there, and return whether it is held.
 
         Parameters
         ----------
         place : of the worker, which answers.
         """
-        before = self._connections[place]
-        before.hear()
-        if not before.end:
-            return True
+        before = self._connections.get(place)
+        if before is not None:
+            before.hear()
+            if not before.end:
+                return True
         try:
-            fresh = _LeaseConnection(before.host)
+            fresh = _LeaseConnection(self._hosts[place])
         except OSError:
             return False
         try:
-            is_same = (fresh.greeting.get("task"), fresh.greeting.get("hosts")) == (place, before.greeting.get("hosts"))
+            listed = next(iter(self._connections.values())).greeting.get("hosts")
+            is_same = (fresh.greeting.get("task"), fresh.greeting.get("hosts")) == (place, listed)
             if not is_same or fresh.ask(f"take {_token(os.getpid())} {_holder()}", answered=True)["holder"]:
                 fresh.socket.close()
                 return False
@@ -103,52 +107,53 @@ class Leases:
         except OSError:  # it ended meanwhile
             fresh.socket.close()
             return False
-        before.socket.close()
+        if before is not None:
+            before.socket.close()
         self._connections[place] = fresh
         return True
 
     def _watch(self, connection: _LeaseConnection) -> None:
-        if len(self._connections) > 1 and connection.greeting.get("watches") is True:
+        if len(self._hosts) > 1 and connection.greeting.get("watches") is True:
             with contextlib.suppress(OSError):  # it is noticed as lost
-                connection.ask(f"watch {len(self._connections)} {self._limit_s}")
+                connection.ask(f"watch {len(self._hosts)} {self._limit_s}")
 
     def lost(self) -> tuple[int, ...]:
         """Return the places of the workers that have ended the lease, because they ended or were started again."""
-        return tuple(place for place, one in enumerate(self._heard()) if one.end == _ENDED)
+        return tuple(place for place, one in self._heard() if one.end == _ENDED)
 
     def cut_off(self) -> tuple[int, ...]:
         """Return the places of the workers to which the connection broke without a word from their machine."""
-        return tuple(place for place, one in enumerate(self._heard()) if one.end == _CUT_OFF)
+        return tuple(place for place, one in self._heard() if one.end == _CUT_OFF)
 
     def silent(self) -> dict[tuple[int, int], Silence]:
         """Return for how long a worker has not answered another, by their places: who tells it, and whom it does not reach."""
-        return {(place, task): silence for place, one in enumerate(self._heard()) for task, silence in one.silent.items()}
+        return {(place, task): silence for place, one in self._heard() for task, silence in one.silent.items()}
 
-    def _heard(self) -> list[_LeaseConnection]:
-        connections = list(self._connections)
-        for connection in connections:
+    def _heard(self) -> list[tuple[int, _LeaseConnection]]:
+        connections = sorted(self._connections.items())
+        for _, connection in connections:
             connection.hear()
         return connections
 
     def release(self) -> None:
         """End the leases without a restart of the workers. Releasing twice is harmless."""
-        for connection in self._connections:
+        for connection in self._connections.values():
             with contextlib.suppress(OSError):
                 connection.ask("release")
-        for connection in self._connections:
+        for connection in self._connections.values():
             with contextlib.suppress(OSError):
                 connection.await_end()  # no later request is refused because of this program
         self.abandon()
 
     def abandon(self) -> None:
         """Close the connections without a release: workers whose lease was taken then free all by starting again."""
-        for connection in self._connections:
+        for connection in self._connections.values():
             connection.socket.close()
-        self._connections = []
+        self._connections = {}
 
     def _take(self) -> None:
         holders: dict[str, list[str]] = {}
-        for connection in sorted(self._connections, key=lambda one: str(one.greeting.get("instance"))):
+        for connection in sorted(self._connections.values(), key=lambda one: str(one.greeting.get("instance"))):
             answer = connection.ask("who" if holders else f"take {_token(os.getpid())} {_holder()}", answered=True)
             if answer["holder"]:
                 since = datetime.datetime.fromtimestamp(answer["since_s"], datetime.timezone.utc)
@@ -239,12 +244,12 @@ def _holder() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def _greeted(hosts: Sequence[str]) -> tuple[list[_LeaseConnection], list[str]]:
-    """Return a connection to each worker that answers, and the hosts of those that do not."""
-    connections, missing = [], []
-    for host in hosts:
+def _greeted(hosts: Mapping[int, str]) -> tuple[dict[int, _LeaseConnection], list[str]]:
+    """Return a connection to each worker that answers, by its place, and the hosts of those that do not."""
+    connections, missing = {}, []
+    for place, host in hosts.items():
         try:
-            connections.append(_LeaseConnection(host))
+            connections[place] = _LeaseConnection(host)
         except OSError:
             missing.append(host)
     return connections, missing
@@ -285,16 +290,23 @@ def _no_lease(hosts: Sequence[str]) -> ClusterError:
     return ClusterError(f"no lease is granted for {listed}", remedy)
 
 
-def _check_one_cluster(connections: Sequence[_LeaseConnection], complete: bool) -> None:
-    """Refuse workers that were started with different lists, or are listed at other places than they were started for."""
-    started = [(one.greeting.get("task"), one.greeting.get("hosts")) for one in connections]
-    if all(task == place for place, (task, _) in enumerate(started)) and all(hosts == started[0][1] for _, hosts in started):
-        if complete:
-            _check_complete(len(connections), started[0][1])
+def _check_one_cluster(connections: Mapping[int, _LeaseConnection], count: int | None) -> None:
+    """Refuse workers that were started with different lists, or are listed at other places than they were started for.
+
+    Parameters
+    ----------
+    connections : place -> connection to the worker there.
+    count : how many workers their list has to have; None for any.
+    """
+    started = {place: (one.greeting.get("task"), one.greeting.get("hosts")) for place, one in connections.items()}
+    lists = [hosts for _, hosts in started.values()]
+    if all(task == place for place, (task, _) in started.items()) and all(hosts == lists[0] for hosts in lists):
+        if count is not None:
+            _check_complete(count, lists[0])
         return
     listed = ", ".join(
-        f"{one.host} at place {place} was started as worker {task} of {','.join(map(str, hosts or []))}"
-        for place, (one, (task, hosts)) in enumerate(zip(connections, started))
+        f"{connections[place].host} at place {place} was started as worker {task} of {','.join(map(str, hosts or []))}"
+        for place, (task, hosts) in started.items()
     )
     raise ClusterError(
         f"the servers do not form one cluster ({listed})", "start all with the same list of hosts and name them in its order"

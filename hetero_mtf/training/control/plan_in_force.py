@@ -25,6 +25,7 @@ class PlanInForce:
     ----------
     engine : the engine.
     seed : as given, or as the last `replace` was.
+    first : the values to begin with, by their keys, until others take their place; None then, or when they are no longer wanted.
 
     Raises
     ------
@@ -34,7 +35,9 @@ class PlanInForce:
 
     def __init__(self, network: TrainedNetwork, plan: Plan, seed: int) -> None:
         self._network, self.seed = network, seed
-        self.engine = self.beside(plan)
+        self._is_freed = False
+        self.first: Mapping[str, np.ndarray] | None = network.first_values()
+        self.engine = network.engine(plan, self.first, seed)
 
     @property
     def plan(self) -> Plan:
@@ -67,7 +70,7 @@ class PlanInForce:
         ----------
         engine : as `beside` returns it.
         """
-        before = self.engine
+        before, self.first = self.engine, None
         engine.write(before.read())
         self.engine = engine
         return before
@@ -86,11 +89,17 @@ class PlanInForce:
         HeteroError
             If the plan cannot be honoured, or the engine is closed.
         """
-        self.engine.check_open()
+        if not self._is_freed:
+            self.engine.check_open()
         seed = self.seed if seed is None else seed
         engine = self._network.engine(plan, self.engine.read() if values is None else values, seed)
         self.engine.close()
-        self.engine, self.seed = engine, seed
+        self.engine, self.seed, self.first, self._is_freed = engine, seed, None, False
+
+    def free(self) -> None:
+        """Free what the plan holds on the cluster; nothing but `replace` with values may follow."""
+        self._is_freed = True
+        self.engine.close()
 
     def overwrite(self, values: Mapping[str, np.ndarray]) -> None:
         """Go on with other values of some variables and slots, in the engine that runs where it can.
@@ -99,6 +108,7 @@ class PlanInForce:
         ----------
         values : variable or slot key -> whole array.
         """
+        self.first = None
         if self.engine.writable:
             self.engine.write(values)
         else:

@@ -266,7 +266,7 @@ class Distribution:
         differs = rows_text(self._model)
         if differs:
             say(differs, self._verbose)
-        run.plans.prepare(batch.size, self._verbose)
+        run.prepare(batch.size, self._verbose)
         loops = self._loops
         loops.run, loops.metrics, loops.weights = run, metrics, OwnWeights(run)
         self._model.predict_function = None  # Keras's own, until now

@@ -41,7 +41,7 @@ def run_of(
     """
     try:
         run = _run_of(model, cluster, extents, first, seed, choosing)
-        run.plans.begin(plan, None)
+        run.begin(plan, None)
     except UnsupportedError as fault:
         if isinstance(extents, StepExtents):
             raise refused(model, str(fault)) from fault

@@ -1,4 +1,4 @@
-"""Elastic: a run goes on without workers that are lost, with the numbers of the undisturbed one."""
+"""Elastic: a run goes on without workers that are lost, or with less on a device that is full, with the numbers of the undisturbed one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from hetero_mtf.calibration.calibrate import rough_calibration
-from hetero_mtf.errors import ClusterError, PlanError, WorkerError
+from hetero_mtf.errors import ClusterError, DeviceMemoryError, PlanError, WorkerError
 from hetero_mtf.planning.choose import candidate_plans, mixes_samples
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.exploration.alike_draws import draws_alike
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
+from hetero_mtf.planning.profile.what_if import with_memory
+from hetero_mtf.planning.refinement.corrector import prediction
 from hetero_mtf.training.control.controller import Controller
 from hetero_mtf.training.control.move import Move
 from hetero_mtf.training.control.text import split_text
@@ -25,10 +27,11 @@ from hetero_mtf.training.trained_network import TrainedNetwork
 
 NAMED_S = 5.0  # until it is known which worker is gone where a step fails
 LOOK_S = 1.0  # between looks whether a worker is back
+ROOM_PART = 0.8  # of what a plan needs on a device that ran out of memory under it, that the next plan may need
 
 
 class Elastic:
-    """Plans for the devices that are left when workers are lost, and takes the steps since the mirrored values again.
+    """Plans for the devices and the memory that are left when workers are lost, or a device is full, and takes the steps since again.
 
     All synchronous plans are numerically equivalent, so the run goes on as if nothing had happened: losses that were given already stay
     as they are, and every batch is counted once.
@@ -45,12 +48,14 @@ class Elastic:
 
     def __init__(self, network: TrainedNetwork, plans: RunPlans) -> None:
         self._network, self._plans = network, plans
-        self._whole: Profile | None = None  # of all devices
+        self._whole: Profile | None = None  # of all devices that were in use
+        self._is_rough = False  # that profile
+        self._room: dict[str, int] = {}  # bytes of each device that ran out of memory
         self._looked_at_s = 0.0
         self.mirror = Mirror()
 
-    def go_on(self, fault: WorkerError, step: int) -> None:
-        """Go on without the workers that an error names, and without those that are lost meanwhile.
+    def go_on(self, fault: WorkerError | DeviceMemoryError, step: int) -> None:
+        """Go on without the workers that an error names, or with less on the device that it names, and so with those that come meanwhile.
 
         Parameters
         ----------
@@ -60,18 +65,20 @@ class Elastic:
         Raises
         ------
         HeteroError
-            The error itself where it names no worker, none would be left, or nothing is mirrored yet; as `hm.plan` where there is no room
+            The error itself where it names neither, none would be left, or nothing is mirrored yet; as `hm.plan` where there is no room
             for the network on those that are left.
         """
+        if self.mirror.values is None and self._plans.has_plan and (first := self._plans.in_force.first) is not None:
+            self.mirror.take(lambda: first)  # no step was taken yet
         while True:
-            named = fault if fault.lost else self._named() or fault
-            if self.mirror.values is None or not self._leave_out(named):
+            named = self._named() or fault if isinstance(fault, WorkerError) and not fault.lost else fault
+            if self.mirror.values is None or not self._adapts(named):
                 raise fault
             fault = named
             try:
                 self._begin_again(fault, step)
                 return
-            except WorkerError as other:
+            except (WorkerError, DeviceMemoryError) as other:
                 fault = other
 
     def take_in(self, read: Callable[[], Mapping[str, np.ndarray]], step: int) -> None:
@@ -94,8 +101,12 @@ class Elastic:
         back = cluster.returned()
         if not back:
             return
+        self._note_whole()
         self.mirror.take(read)
-        cluster.leave_out(set(cluster.left_out).difference(back))
+        try:
+            cluster.leave_out(set(cluster.left_out).difference(back))
+        except ClusterError:  # it is gone again
+            return
         named = " and ".join(f"worker:{worker}" for worker in back)
         self._begin_again(WorkerError(f"{named} {'is' if len(back) == 1 else 'are'} back"), step)
 
@@ -108,11 +119,76 @@ class Elastic:
                 return fault
             time.sleep(NAMED_S / 20)
 
+    def leave_out(self, fault: WorkerError) -> None:
+        """Leave out the workers that an error names, where there is no plan yet.
+
+        Parameters
+        ----------
+        fault : the error.
+
+        Raises
+        ------
+        WorkerError
+            The error itself where it names no worker, or none would be left.
+        """
+        named = fault if fault.lost else self._named() or fault
+        if not self._leave_out(named):
+            raise fault
+        print(f"hetero_mtf: {named.reason}; training begins on the others", file=sys.stderr)
+
+    def planned_without(self, fault: WorkerError, plan: Plan | None, profile: Profile | None) -> tuple[Plan | None, Profile | None]:
+        """Return a plan and a profile for the workers that are left, where training was to begin by given ones.
+
+        Parameters
+        ----------
+        fault : names the workers that are lost.
+        plan, profile : as for `RunPlans.begin`, for all workers.
+
+        Raises
+        ------
+        HeteroError
+            As `leave_out`, and where there is no plan with the same numbers.
+        """
+        self.leave_out(fault)
+        if self._whole is None:
+            self._whole = profile
+        batch_size = plan.batch_size if plan is not None else profile.batch_size if profile is not None else 0
+        part = self._profile(batch_size)
+        return None if plan is None else _plan_for(part, plan, fault), None if profile is None else part
+
+    def _adapts(self, fault: WorkerError | DeviceMemoryError) -> bool:
+        """Note what is lost by an error; return whether training can go on without."""
+        self._note_whole()
+        return self._leave_out(fault) if isinstance(fault, WorkerError) else self._make_room(fault)
+
+    def _note_whole(self) -> None:
+        """Keep the profile of all devices as training has corrected it, before some of them are lost."""
+        controller = self._plans.controller
+        if not isinstance(controller, Controller):
+            return
+        known = set() if self._whole is None else {device.name for device in self._whole.cluster.devices}
+        if known.issubset(device.name for device in controller.profile.cluster.devices):
+            self._whole, self._is_rough = controller.profile, controller.is_rough
+
+    def _make_room(self, fault: DeviceMemoryError) -> bool:
+        """Let plans need less on a device that ran out of memory than the present one does; return whether that can be done."""
+        plan = self._plans.plan
+        self._plans.in_force.free()  # which measuring has no room beside
+        profile = self._profile(plan.batch_size)
+        pool_of = {device.name: device.pool for device in profile.cluster.devices}
+        if fault.device not in pool_of:
+            return False
+        try:
+            parts = prediction(Costs(profile), plan).parts
+        except PlanError:  # as for a plan of other devices, if workers are lost at the same time
+            return False
+        needed = sum(part.memory_bytes for part in parts if pool_of[part.device] == pool_of[fault.device])
+        self._room[fault.device] = int(ROOM_PART * min(needed, self._room.get(fault.device, needed)))
+        return True
+
     def _leave_out(self, fault: WorkerError) -> bool:
         """Leave out lost workers; return whether that can be done."""
-        controller, cluster = self._plans.controller, self._network.cluster
-        if self._whole is None and isinstance(controller, Controller) and not cluster.left_out:  # else it is of a part of the devices
-            self._whole = controller.profile
+        cluster = self._network.cluster
         lost = to_leave_out(fault.lost, self._slowness())
         if not lost:
             return False
@@ -133,20 +209,16 @@ class Elastic:
             if device.worker is not None
         }
 
-    def _begin_again(self, fault: WorkerError, step: int) -> None:
+    def _begin_again(self, fault: WorkerError | DeviceMemoryError, step: int) -> None:
         """Train on under a plan for the devices that are left, from the mirrored values on."""
         start_s = time.perf_counter()
         plans, mirror = self._plans, self.mirror
         before_s = mirror.step_s
         assert mirror.values is not None
         before, first = plans.plan, mirror.steps[0].step if mirror.steps else step
-        if before.execution.stale is not None or before.gradient_sync != "all_reduce":
-            raise PlanError(f"{fault.reason}, and a plan that is not synchronous has other numbers on other devices", fault.remedy)
-        profile, is_rough = self._profile(before.batch_size)
+        profile = self._profile(before.batch_size)
         plan = _plan_for(profile, before, fault)
-        explores = isinstance(plans.controller, Controller) and plans.controller.explores
-        controller = Controller(profile, plan, explores=explores, is_rough=is_rough)
-        plans.begin_again(plan, mirror.values, controller)
+        controller = plans.begin_again(plan, mirror.values, profile, self._is_rough, has_room=not self._room)
         for each in mirror.steps:
             each.advance(plans.in_force.engine)
         assert plan.predicted is not None
@@ -155,29 +227,34 @@ class Elastic:
         again = f" and takes {len(mirror.steps)} steps again" if mirror.steps else ""
         print(f"hetero_mtf: {fault.reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
 
-    def _profile(self, batch_size: int) -> tuple[Profile, bool]:
-        """Return the profile of the devices that are left, and whether it is made of operation counts."""
+    def _profile(self, batch_size: int) -> Profile:
+        """Return the profile of the devices that are left, with the memory that is left."""
         cluster, network = self._network.cluster, self._network
-        if self._whole is None:
-            return rough_calibration(cluster, network.graph, batch_size, network.settings.optimizer), True
         left = {device.name for device in cluster.devices}
-        controller = self._plans.controller
-        is_rough = isinstance(controller, Controller) and controller.is_rough
-        return self._whole.part([at for at, device in enumerate(self._whole.cluster.devices) if device.name in left]), is_rough
+        if self._whole is None or not left.issubset(device.name for device in self._whole.cluster.devices):
+            self._whole = rough_calibration(cluster, network.graph, batch_size, network.settings.optimizer)
+            self._is_rough = True
+        profile = self._whole.part([at for at, device in enumerate(self._whole.cluster.devices) if device.name in left])
+        for device, room in self._room.items():
+            profile = with_memory(profile, device, room) if device in left else profile
+        return profile
 
 
-def _plan_for(profile: Profile, before: Plan, fault: WorkerError) -> Plan:
+def _plan_for(profile: Profile, before: Plan, fault: WorkerError | DeviceMemoryError) -> Plan:
     """Return the plan with the shortest predicted step that has the numbers of another one.
 
     Raises
     ------
     PlanError
-        If there is none that fits in memory.
+        If there is none that fits in memory, or the other one is not synchronous.
     """
+    if before.execution.stale is not None or before.gradient_sync != "all_reduce":
+        raise PlanError(f"{fault.reason}, and a plan that is not synchronous has other numbers on other devices", fault.remedy)
     graph = profile.graph
     parts_matter = mixes_samples(graph)
     for plan in candidate_plans(Costs(profile)):
-        if draws_alike(graph, plan, before) and (plan.microbatches == before.microbatches or not parts_matter):
+        is_same = isinstance(fault, DeviceMemoryError) and plan.built_from == before.built_from
+        if draws_alike(graph, plan, before) and (plan.microbatches == before.microbatches or not parts_matter) and not is_same:
             return plan
     left = ", ".join(device.name for device in profile.cluster.devices)
     raise PlanError(f"{fault.reason}, and no plan for {left} alone has the same numbers and fits in memory", fault.remedy)

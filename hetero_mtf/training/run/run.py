@@ -10,8 +10,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from hetero_mtf.data.checked_batch import Batch
-from hetero_mtf.errors import WorkerError
+from hetero_mtf.errors import DeviceMemoryError, WorkerError
 from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.planning.plan.plan import Plan
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.program.batch_arrays import BatchArrays, Result
 from hetero_mtf.program.engine import Engine, Finished
 from hetero_mtf.program.optimizers import step_scalars
@@ -68,8 +70,7 @@ class Run:
     ) -> None:
         self.network, self.keras_side, self.state = network, keras_side, state
         self.plans = RunPlans(network, choosing, state.seed)
-        is_elastic = choosing.elastic and any(device.worker is not None for device in network.cluster.devices)
-        self.elastic = Elastic(network, self.plans) if is_elastic else None
+        self.elastic = Elastic(network, self.plans) if choosing.elastic else None
         self._graph_of = graph_of
         self.watcher: Watcher | None = None
 
@@ -89,6 +90,37 @@ class Run:
         """
         return self.network.graph if self._graph_of is None else self._graph_of(x)
 
+    def begin(self, plan: Plan | None, profile: Profile | None) -> None:
+        """Begin with a plan that is given, as `RunPlans.begin`, or with one for those workers that are there.
+
+        Parameters
+        ----------
+        plan, profile : as for `RunPlans.begin`, which raises the same errors.
+        """
+        while True:
+            try:
+                self.plans.begin(plan, profile)
+                return
+            except WorkerError as fault:
+                if self.elastic is None:
+                    raise
+                plan, profile = self.elastic.planned_without(fault, plan, profile)
+
+    def prepare(self, batch_size: int, verbose: str | int = "auto") -> Plan:
+        """Return the plan in force; where there is none yet, it is chosen now, for those workers that are there.
+
+        Parameters
+        ----------
+        batch_size, verbose : as for `RunPlans.prepare`, which raises the same errors.
+        """
+        while True:
+            try:
+                return self.plans.prepare(batch_size, verbose)
+            except WorkerError as fault:
+                if self.elastic is None or self.plans.has_plan:
+                    raise
+                self.elastic.leave_out(fault)
+
     def feed(self, batch: Batch) -> BatchArrays:
         """Return a batch as the cluster takes it; where there is no plan yet, it is chosen now.
 
@@ -106,7 +138,7 @@ class Run:
         graph = self.graph_of(batch.x)
         feed = batches.feed(graph, network.objective, batch, short)
         feed = feed if graph is network.graph else dataclasses.replace(feed, graph=graph)
-        self.plans.prepare(batch.size)  # after the data were looked at, as measuring takes a while
+        self.prepare(batch.size)  # after the data were looked at, as measuring takes a while
         return feed
 
     def staged(self, batch: Batch, step: int) -> BatchArrays:
@@ -190,7 +222,7 @@ class Run:
         ----------
         batch : what `check_batch` gives.
         """
-        self.plans.prepare(batch.size)
+        self.prepare(batch.size)
         graph = self.graph_of(batch.x)
         samples = batches.samples(graph, batch.x)
         return self._unless_lost(lambda: self.engine.predict(samples, None if graph is self.network.graph else graph))
@@ -254,7 +286,7 @@ class Run:
         self.plans.resume(saved.plans, state.batches, values, saved.seed)
         self.state = state
         if self.elastic is not None:
-            self.elastic.mirror.forget()
+            self.elastic.mirror.take(lambda: values)
 
     def _step(self, call: StepCall) -> Sequence[Finished]:
         """Take a step under the plan that the controller says."""
@@ -282,12 +314,13 @@ class Run:
         while True:
             try:
                 return work()
-            except WorkerError as fault:
+            except (WorkerError, DeviceMemoryError) as fault:
                 if self.elastic is None:
                     raise
                 self.elastic.go_on(fault, self.state.batches)
 
     def _count(self, finished: Sequence[Finished]) -> None:
         """Count a step, unless a gradient overflowed, and take the loss scale after it."""
+        self.plans.in_force.first = None  # a mirror has them by now
         finite = all(step_result.finite for _, step_result in finished)
         self.state = self.state.after(finite, self.network.rule.loss_scaling)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hetero_mtf.errors import DataError, PlanError
 from hetero_mtf.planning.exploration.plan_history import PlanHistory, PlanSpan
-from hetero_mtf.planning.names import FIRST
+from hetero_mtf.planning.names import FIRST, STEPS
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.refinement.loop import Refinement
@@ -20,7 +20,7 @@ from hetero_mtf.training.control.move import Move
 from hetero_mtf.training.control.plan_in_force import PlanInForce
 from hetero_mtf.training.control.rebalance_request import can_rebalance, check_request
 from hetero_mtf.training.control.replay import Replay
-from hetero_mtf.training.plan_choice import Choice, choose_plan, resumed_choice
+from hetero_mtf.training.plan_choice import Choice, calibration_in_turns, choose_plan, resumed_choice
 from hetero_mtf.training.refine import refine
 from hetero_mtf.training.run.plans_so_far import PlansSoFar
 from hetero_mtf.training.trained_network import TrainedNetwork
@@ -62,6 +62,7 @@ class RunPlans:
         self._network, self._choosing, self._seed = network, choosing, seed
         self._in_force: PlanInForce | None = None
         self._so_far = PlansSoFar()
+        self._is_chosen = False  # the first plan, rather than given
         self.controller: Controller | Replay | None = None
         self.refinement: Refinement | None = None
 
@@ -144,7 +145,7 @@ class RunPlans:
             raise DataError(f"the batch size is {batch_size!r}", "give a whole number of samples, at least 1")
         if self._in_force is None:
             choice = choose_plan(self._network.task(batch_size), self._choosing.refine_s, verbose, self._choosing.measure)
-            self.refinement = choice.refinement
+            self.refinement, self._is_chosen = choice.refinement, True
             self._begin_with(choice)
         return self.plan
 
@@ -189,14 +190,21 @@ class RunPlans:
         self.in_force.replace(self.plan, values, seed)
         self._begin_history(spans, batch)
 
-    def begin_again(self, plan: Plan, values: Mapping[str, np.ndarray], controller: Controller) -> None:
+    def begin_again(self, plan: Plan, values: Mapping[str, np.ndarray], profile: Profile, is_rough: bool, has_room: bool) -> Controller:
         """Go on under a plan for other devices, with values from before; what moved before stays noted.
 
         Parameters
         ----------
         plan : a plan for the network, on the devices in use now.
         values : variable or slot key -> whole array.
-        controller : says under which plan each step is taken from now on.
+        profile : of the devices in use now.
+        is_rough : whether it is made of operation counts.
+        has_room : whether there is memory for plans that are tried, where some were before.
+
+        Returns
+        -------
+        Controller
+            What says under which plan each step is taken from now on.
 
         Raises
         ------
@@ -206,10 +214,17 @@ class RunPlans:
         self._stop_exploring()
         self.in_force.replace(plan, values)
         before = self.controller
-        controller.moves = [*self.moves, *controller.moves]
+        by_steps = before is None and self._is_chosen and self._choosing.measure == STEPS  # as where it began on one device alone
+        explores = has_room and (before.explores if isinstance(before, Controller) else by_steps)
+        watches = self._choosing.rebalance is not False and (isinstance(before, Controller) or by_steps)
+        measures = explores and is_rough
+        calibration = CalibrationBetween(calibration_in_turns(self._network.task(plan.batch_size))) if measures else None
+        controller = Controller(profile, plan, explores=explores, is_rough=is_rough, watches=watches, calibration=calibration)
+        controller.moves = [*self.moves]
         if before is not None:
             controller.steps_ahead, controller.speaks = before.steps_ahead, before.speaks
         self.controller = controller
+        return controller
 
     @contextlib.contextmanager
     def told(self, steps_ahead: Callable[[], int | None], speaks: bool) -> Iterator[None]:

@@ -17,6 +17,7 @@ TYPED = {  # an option -> what is typed behind it
     "cluster": "emulate:1.0,0.5",
     "worker-timeout": "2.5",
     "wait": "90",
+    "spare": "1",
     "plan": "p.json",
     "profile": "profile.json",
     "strategy": "filters",

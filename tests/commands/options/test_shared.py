@@ -79,9 +79,14 @@ def test_a_budget_is_above_zero_and_may_be_infinite(cli, subject):
 
 
 @pytest.mark.parametrize(
-    ("options", "passed"), [([], {}), (["--worker-timeout", "7.5", "--wait", "0"], {"worker_timeout_s": 7.5, "wait_s": 0.0})]
+    ("options", "passed"),
+    [
+        ([], {}),
+        (["--worker-timeout", "7.5", "--wait", "0"], {"worker_timeout_s": 7.5, "wait_s": 0.0}),
+        (["--spare", "2"], {"spare": 2}),
+    ],
 )
-def test_the_limit_of_a_worker_that_does_not_answer_reaches_the_cluster(cli, monkeypatch, options, passed):
+def test_the_limits_of_workers_that_do_not_answer_reach_the_cluster(cli, monkeypatch, options, passed):
     opened = []
     local = Cluster.parse("local:cpu:0")
     monkeypatch.setattr(Cluster, "parse", lambda text, **limits: opened.append((text, limits)) or local)

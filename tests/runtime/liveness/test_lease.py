@@ -235,3 +235,21 @@ def test_a_list_that_is_not_the_workers_is_refused_before_others_are_waited_for(
         lease.check_list(hosts[0], hosts[:1], True)
     lease.check_list(other, [other], True)  # which says nothing yet
     assert lost == []
+
+
+def test_the_lease_of_a_worker_that_was_not_there_is_taken_once_it_is(eventually):
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    for task in (0, 1):
+        LeaseListener(hosts, task, pytest.fail).start()
+    leases = Leases(hosts, time.monotonic(), absent={2})
+    leases.watch(30.0)
+    assert leases.lost() == () and not leases.take_again(2)
+    other = LeaseListener([hosts[0], hosts[2]], 1, pytest.fail)
+    other.start()
+    assert not leases.take_again(2)  # it was started with another list
+    other.close()
+    late = LeaseListener(hosts, 2, pytest.fail)
+    late.start()
+    assert leases.take_again(2) and late.leased and leases.take_again(2)
+    leases.release()
+    assert eventually(lambda: not late.leased)

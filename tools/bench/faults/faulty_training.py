@@ -2,7 +2,8 @@
 
     python -m tools.bench.faults.faulty_training ORDER
 
-ORDER is a JSON object: network, by ("distribute", "trainer" or "one device"), hosts, timeout_s, epochs, and the files figures and weights.
+ORDER is a JSON object: network, by ("distribute", "trainer" or "one device"), hosts, timeout_s, epochs, measure, and the files figures
+and weights.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ import keras
 import numpy as np
 
 import hetero_mtf as hm
+from hetero_mtf.training import plan_choice
+from hetero_mtf.training.run.mirror import Mirror
 
 BATCH, STEPS = 32, 40  # of an epoch
+SAVED_EVERY = 25  # batches
 
 
 def _images() -> tuple[Any, Any, Any]:
@@ -49,10 +53,20 @@ NETWORKS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {"images": _images, "v
 
 
 class Seen(keras.callbacks.Callback):  # type: ignore[misc]
-    """Notes each batch with its loss and when it ended, and says when the first one has."""
+    """Notes each batch with its loss and when it ended, says when the first one has, and saves the state on the way.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    file : where it is saved.
+
+    Attributes
+    ----------
+    save : saves it there.
+    """
+
+    def __init__(self, file: str) -> None:
         super().__init__()
+        self._file, self.save = file, self._save_weights
         self.batches: list[tuple[int, int, float, float]] = []
         self._epoch = 0
 
@@ -60,11 +74,17 @@ class Seen(keras.callbacks.Callback):  # type: ignore[misc]
         """Note the epoch."""
         self._epoch = epoch
 
+    def _save_weights(self, file: str) -> None:
+        self.model.save_weights(f"{file}.weights.h5")
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Note the batch."""
+        """Note the batch, and save the state after some."""
         self.batches.append((self._epoch, batch, float(logs["loss"]), time.time()))
         if len(self.batches) == 1:
             print("begun", flush=True)
+        if len(self.batches) % SAVED_EVERY == 0:
+            print("saving", flush=True)
+            self.save(self._file)
 
 
 def task(name: str) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -82,11 +102,31 @@ def task(name: str) -> tuple[Any, np.ndarray, np.ndarray]:
     return model, rng.normal(size=(BATCH * STEPS, *shape)), rng.integers(0, classes, BATCH * STEPS)
 
 
+def _tell(of: Any, name: str, moment: str) -> None:
+    """Say each time that something is called.
+
+    Parameters
+    ----------
+    of, name : what has it, and its name there.
+    moment : what is said.
+    """
+    work = getattr(of, name)
+
+    def told(*arguments: Any, **named: Any) -> Any:
+        print(moment, flush=True)
+        return work(*arguments, **named)
+
+    setattr(of, name, told)
+
+
 def main() -> None:
     """Train as ordered."""
     order = json.loads(sys.argv[1])
+    sys.stderr = sys.stdout  # what is said of plans comes in order with the moments
+    _tell(Mirror, "take", "mirroring")
+    _tell(plan_choice, "calibrate", "calibrating")
     model, x, y = task(order["network"])
-    seen = Seen()
+    seen = Seen(f"{order['weights']}.state")
     options = {"batch_size": BATCH, "epochs": order["epochs"], "shuffle": False, "verbose": 0, "callbacks": [seen]}
     options["validation_data"] = (x[: 2 * BATCH], y[: 2 * BATCH])
     if order["by"] == "one device":
@@ -97,10 +137,11 @@ def main() -> None:
     else:
         with hm.Cluster.hosts(order["hosts"], worker_timeout_s=order["timeout_s"]) as cluster:
             if order["by"] == "distribute":
-                history = hm.distribute(model, cluster, elastic=True).fit(x, y, **options).history
+                history = hm.distribute(model, cluster, elastic=True, measure=order["measure"]).fit(x, y, **options).history
                 hm.undistribute(model)
             else:
-                with hm.Trainer(model, cluster=cluster, elastic=True) as trainer:
+                with hm.Trainer(model, cluster=cluster, elastic=True, measure=order["measure"]) as trainer:
+                    seen.save = trainer.save
                     history = trainer.fit(x, y, **options).history
                     model = trainer.to_keras()
     np.savez(order["weights"], *model.get_weights())

@@ -2,8 +2,11 @@
 
 The runs are TensorFlow's, with batches of 8192 images in unequal parts (VirtualFlow, MLSys 2022). Fetch them:
 git clone --branch 4-10-het https://github.com/andrewor14/tf-logs runs/others/tf-logs. From the runs on one kind follow the seconds of an
-image on each, and those of exchanging gradients, which are taken to be the same in all: n images on each of p GPUs take n t + s. The
-predictions of the mixed runs are those of a plan that splits the batch; nothing is fitted to them.
+image on each, and those of sending the gradients once over the link of a host: n images on each GPU take n t + 2 (h - 1) / h s on h
+hosts, as in a ring of hosts. The predictions of the mixed runs are those of a plan that splits the batch; nothing is fitted to them.
+
+The first prediction took the exchange to need the same seconds on any number of hosts. The runs on one kind cross two hosts, the mixed
+ones four, as their logs say (HOSTS): so a ring has half as much again to send. The seconds of two hosts are those of a link of 1 Gbit/s.
 
     python -m tools.bench.others.virtualflow [--folder DIR]
 """
@@ -51,6 +54,7 @@ FORM = TableForm(
         Column("predicted", "predicted images/s", ".0f"),
         Column("step_s", "measured s", ".2f"),
         Column("predicted_step_s", "predicted s", ".2f"),
+        Column("first_error", "error at first", "+.1%"),
         Column("error", "error", "+.1%", "within", OFF),
         Column("own_split", "our split"),
         Column("own", "images/s predicted for it", ".0f"),
@@ -69,12 +73,14 @@ class TimedRun:
     gpus : (GPUs,) kind of each.
     images_per_s : measured.
     split : (GPUs,) images of a batch that each takes.
+    hosts : how many hosts the GPUs are in.
     """
 
     name: str
     gpus: tuple[str, ...]
     images_per_s: float
     split: tuple[int, ...]
+    hosts: int = 2
 
     @property
     def is_mixed(self) -> bool:
@@ -94,11 +100,20 @@ class Homogeneous:
     Parameters
     ----------
     image_s : kind of GPU -> seconds of an image.
-    exchange_s : seconds of exchanging the gradients of a step.
+    sent_s : seconds of sending the gradients once over the link of a host.
     """
 
     image_s: dict[str, float]
-    exchange_s: float
+    sent_s: float
+
+    def exchange_s(self, hosts: int) -> float:
+        """Return the seconds of exchanging the gradients of a step.
+
+        Parameters
+        ----------
+        hosts : in a ring, each of which sends 2 (hosts - 1) / hosts of them.
+        """
+        return 2 * (hosts - 1) / hosts * self.sent_s
 
 
 def read_runs(folder: pathlib.Path) -> list[TimedRun]:
@@ -111,23 +126,25 @@ def read_runs(folder: pathlib.Path) -> list[TimedRun]:
     """
     runs: list[TimedRun] = []
     gpus: tuple[str, ...] = ()
+    hosts = 0
     for line in _text(folder / "summary.txt").splitlines():
         found = _RUN.match(line.strip())
         if found is None:
             continue
         name, speed, text = found.groups()
-        gpus = _gpus(text) if text else gpus  # variations of a run stand below it without their GPUs
+        gpus, hosts = (_gpus(text), text.count("+") + 1) if text else (gpus, hosts)  # variations of a run stand below it without their GPUs
         if not gpus or float(speed) <= 0:
             raise DataError(f"summary.txt has the run {name} without GPUs or images", _REMEDY)
         equal = tuple(BATCH // len(gpus) for _ in gpus)
-        runs.append(TimedRun(name, gpus, float(speed), _split(folder, name, len(gpus)) if len(set(gpus)) > 1 else equal))
+        split = _split(folder, name, len(gpus)) if len(set(gpus)) > 1 else equal
+        runs.append(TimedRun(name, gpus, float(speed), split, hosts))
     if not any(run.is_mixed for run in runs):
         raise DataError("summary.txt has no run of mixed GPUs", _REMEDY)
     return runs
 
 
 def homogeneous(runs: Sequence[TimedRun]) -> Homogeneous:
-    """Return what the runs on one kind of GPU tell, by least squares; a single GPU exchanges nothing.
+    """Return what the runs on one kind of GPU tell, by least squares; a single host exchanges nothing.
 
     Raises
     ------
@@ -136,7 +153,7 @@ def homogeneous(runs: Sequence[TimedRun]) -> Homogeneous:
     """
     alike = [run for run in runs if not run.is_mixed]
     kinds = sorted({gpu for run in alike for gpu in run.gpus})
-    rows = np.array([[run.split[0] * (run.gpus[0] == kind) for kind in kinds] + [len(run.gpus) > 1] for run in alike], float)
+    rows = np.array([[run.split[0] * (run.gpus[0] == kind) for kind in kinds] + [2 * (run.hosts - 1) / run.hosts] for run in alike], float)
     seconds = np.array([run.step_s for run in alike])
     solved, _, rank, _ = np.linalg.lstsq(rows / seconds[:, None], np.ones(len(alike)), rcond=None)
     if rank < len(kinds) + 1 or min(solved[:-1], default=0.0) <= 0:
@@ -144,12 +161,13 @@ def homogeneous(runs: Sequence[TimedRun]) -> Homogeneous:
     return Homogeneous(dict(zip(kinds, solved[:-1].tolist())), max(0.0, float(solved[-1])))
 
 
-def profile_of(gpus: Sequence[str], known: Homogeneous) -> Profile:
+def profile_of(gpus: Sequence[str], known: Homogeneous, hosts: int) -> Profile:
     """Return the profile of ResNet-50 as one layer on some GPUs.
 
     Parameters
     ----------
     gpus : kind of each.
+    hosts : how many they are in.
 
     Raises
     ------
@@ -166,7 +184,7 @@ def profile_of(gpus: Sequence[str], known: Homogeneous) -> Profile:
     ]
     links = {(a, b): (0.0, _FREE_BYTES_PER_S) for a in range(len(gpus)) for b in range(len(gpus)) if a != b}
     profile = chain_profile([layer], devices, links, BATCH, IMAGE, "sgd")
-    return dataclasses.replace(profile, launch_s=known.exchange_s if len(gpus) > 1 else 0.0)
+    return dataclasses.replace(profile, launch_s=known.exchange_s(hosts))
 
 
 def predicted_s(profile: Profile, split: Sequence[int]) -> float:
@@ -185,8 +203,9 @@ def figures(run: TimedRun, known: Homogeneous, alone: float) -> dict[str, Any]:
     ----------
     alone : images/s of its faster GPUs alone, measured.
     """
-    profile = profile_of(run.gpus, known)
+    profile = profile_of(run.gpus, known, run.hosts)
     said = BATCH / predicted_s(profile, run.split)
+    first = BATCH / predicted_s(profile_of(run.gpus, known, hosts=2), run.split)
     costs = Costs(profile)
     stage = best_batch(costs).stage
     taken = dict(zip(stage.devices, next((entry.samples for entry in stage.layouts if entry.samples), (BATCH,))))
@@ -198,6 +217,7 @@ def figures(run: TimedRun, known: Homogeneous, alone: float) -> dict[str, Any]:
         "predicted": said,
         "step_s": run.step_s,
         "predicted_step_s": BATCH / said,
+        "first_error": first / run.images_per_s - 1,
         "error": said / run.images_per_s - 1,
         "own_split": ":".join(str(taken.get(device, 0)) for device in range(len(run.gpus))),
         "own": BATCH / predict(costs, stage, memory=False).step_s,
@@ -212,12 +232,14 @@ def rows(records: Sequence[dict[str, Any]]) -> list[Row]:
 
 def verdicts(records: Sequence[dict[str, Any]], known: Homogeneous) -> list[str]:
     """Return the errors, what the runs on one kind tell, and where slower GPUs are no gain, predicted and measured."""
-    errors = [abs(record["error"]) for record in records]
+    errors, first = ([abs(record[name]) for record in records] for name in ("error", "first_error"))
     rates = ", ".join(f"{kind} {1 / seconds:.0f} images/s" for kind, seconds in known.image_s.items())
     gains = [(record["predicted"] > record["alone"]) == (record["measured"] > record["alone"]) for record in records]
     return [
-        f"From runs on one kind of GPU: {rates}, {known.exchange_s:.2f} s to exchange gradients.",
-        f"Mean error {statistics.mean(errors):.1%} (wanted {MEAN_OFF:.0%}), worst {max(errors):.1%} of {len(errors)} runs.",
+        f"From runs on one kind of GPU: {rates}, {known.sent_s:.2f} s to send the gradients of {WEIGHTS} weights over a host's link, "
+        f"{4e-6 * WEIGHTS / known.sent_s:.0f} MB/s.",
+        f"Mean error {statistics.mean(errors):.1%} (wanted {MEAN_OFF:.0%}), worst {max(errors):.1%} of {len(errors)} runs; at first, "
+        f"with the exchange of two hosts for all, {statistics.mean(first):.1%} and {max(first):.1%}.",
         f"Whether the slower GPUs are a gain at all is predicted rightly for {sum(gains)} of {len(gains)} runs.",
     ]
 

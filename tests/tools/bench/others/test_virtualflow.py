@@ -26,8 +26,8 @@ a3: {_speed(BATCH // 2, SLOW_S)} img/s (1 P100 + 1 P100)
 c1: {_speed(BATCH // 4, SLOW_S)} img/s (2 P100 + 2 P100)
 
 Heterogeneous:
-d1a: {_speed(2048, SLOW_S)} img/s (1 V100 + 1 V100 + 1 P100 + 1 P100)
-d1b: {_speed(1024, SLOW_S) * 0.95} img/s
+d1a: {_speed(2048, SLOW_S, 1.5 * EXCHANGE_S)} img/s (1 V100 + 1 V100 + 1 P100 + 1 P100)
+d1b: {_speed(1024, SLOW_S, 1.5 * EXCHANGE_S) * 0.95} img/s
 """
 
 
@@ -45,7 +45,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_runs_are_read_with_their_splits(folder: pathlib.Path) -> None:
     runs = {run.name: run for run in read_runs(folder)}
     assert runs["a3"].gpus == ("P100", "P100") and runs["a3"].split == (4096, 4096) and not runs["a3"].is_mixed
-    assert runs["c1"].gpus == ("P100",) * 4
+    assert runs["c1"].gpus == ("P100",) * 4 and [runs[name].hosts for name in ("a1", "c1", "d1b")] == [1, 2, 4]
     assert runs["d1b"].gpus == runs["d1a"].gpus == ("V100", "V100", "P100", "P100")
     assert runs["d1b"].split == (3072, 3072, 1024, 1024)
 
@@ -53,16 +53,17 @@ def test_runs_are_read_with_their_splits(folder: pathlib.Path) -> None:
 def test_runs_on_one_kind_tell_the_seconds_of_an_image_and_of_an_exchange(folder: pathlib.Path) -> None:
     known = homogeneous(read_runs(folder))
     assert known.image_s == pytest.approx({"V100": FAST_S, "P100": SLOW_S})
-    assert known.exchange_s == pytest.approx(EXCHANGE_S)
+    assert known.sent_s == known.exchange_s(2) == pytest.approx(EXCHANGE_S)
+    assert known.exchange_s(1) == 0.0 and known.exchange_s(4) == pytest.approx(1.5 * EXCHANGE_S)
 
 
 def test_a_split_takes_what_its_slowest_gpu_takes(folder: pathlib.Path) -> None:
     runs = {run.name: run for run in read_runs(folder)}
     known = homogeneous(list(runs.values()))
-    profile = profile_of(runs["d1a"].gpus, known)
-    assert predicted_s(profile, runs["d1a"].split) == pytest.approx(2048 * SLOW_S + EXCHANGE_S)
-    assert predicted_s(profile, (3072, 3072, 1024, 1024)) == pytest.approx(1024 * SLOW_S + EXCHANGE_S)
-    assert predicted_s(profile_of(("V100",), known), (BATCH,)) == pytest.approx(BATCH * FAST_S)
+    profile = profile_of(runs["d1a"].gpus, known, runs["d1a"].hosts)
+    assert predicted_s(profile, runs["d1a"].split) == pytest.approx(2048 * SLOW_S + 1.5 * EXCHANGE_S)
+    assert predicted_s(profile, (3072, 3072, 1024, 1024)) == pytest.approx(1024 * SLOW_S + 1.5 * EXCHANGE_S)
+    assert predicted_s(profile_of(("V100",), known, 1), (BATCH,)) == pytest.approx(BATCH * FAST_S)
 
 
 def test_the_table_has_the_mixed_runs_and_the_split_of_the_planner(folder: pathlib.Path) -> None:
@@ -93,11 +94,11 @@ def test_a_damaged_file_is_a_fault(folder: pathlib.Path, summary: str, log: str 
 
 
 def test_too_few_runs_on_one_kind_are_a_fault() -> None:
-    runs = [TimedRun("a", ("V100",), 1.0, (BATCH,)), TimedRun("b", ("V100", "P100"), 1.0, (4096, 4096))]
+    runs = [TimedRun("a", ("V100",), 1.0, (BATCH,), 1), TimedRun("b", ("V100", "P100"), 1.0, (4096, 4096))]
     with pytest.raises(DataError, match="do not tell how fast each kind is"):
         homogeneous(runs)
     with pytest.raises(DataError, match="no run has K80 alone"):
-        profile_of(("K80",), homogeneous([*runs, TimedRun("c", ("V100", "V100"), 1.0, (4096, 4096))]))
+        profile_of(("K80",), homogeneous([*runs, TimedRun("c", ("V100", "V100"), 1.0, (4096, 4096))]), 1)
 
 
 def test_a_missing_folder_says_how_to_fetch_it(tmp_path: pathlib.Path) -> None:

@@ -93,6 +93,7 @@ CLAIMS = (
     Claim("A throttled device is noticed soon, steps", "rebalancing", "steps", "rebalancing"),
     Claim("The plan moved to is as fast as the best one", "rebalancing", "speed", "rebalancing"),
     Claim("Without lost workers the weights are those of one device", "faults", "error", "rebalancing"),
+    Claim("Over two changes of devices losses are those of one device", "changing_devices", "error", "rebalancing"),
     Claim("3D-ResAttNet-18 beats the best equal split, times as fast", "resattnet", "times_equal", "mri", is_first=True),
     Claim("Peak memory is predicted, off by", "memory", "off", "memory"),
 )

@@ -236,10 +236,20 @@ def test_a_loss_that_is_named_a_moment_later_is_waited_for(monkeypatch):
     faults = iter([None, WorkerError("the step ended"), named])
     cluster = types.SimpleNamespace(fault=lambda: next(faults), left_out=(), leave_out=lambda workers: left_out.append(workers))
     elastic, left_out, begun = Elastic(types.SimpleNamespace(cluster=cluster), types.SimpleNamespace(controller=None)), [], []
-    monkeypatch.setattr(elastic, "_begin_again", lambda fault, step: begun.append((fault, step)))
+    monkeypatch.setattr(elastic, "_begin_again", lambda fault, step, reason: begun.append((fault, step, reason)))
     elastic.mirror.take(dict)
     elastic.go_on(WorkerError("a worker stopped answering"), 7)
-    assert left_out == [{1}] and begun == [(named, 7)]
+    assert left_out == [{1}] and begun == [(named, 7, "worker:1 was killed")]
+    losses = [WorkerError("worker:3 has not answered", "", [(3,)])]
+
+    def lose_another(fault, step, reason):
+        if losses:
+            raise losses.pop()
+        begun.append((fault.lost, step, reason))
+
+    monkeypatch.setattr(elastic, "_begin_again", lose_another)
+    elastic.go_on(named, 8)
+    assert left_out[1:] == [{1}, {3}] and begun[1:] == [(((3,),), 8, "worker:1 was killed, worker:3 has not answered")]
     monkeypatch.setattr("hetero_mtf.training.run.elastic.NAMED_S", 0.1)
     cluster.fault = lambda: None
     with pytest.raises(WorkerError, match="a worker stopped answering"):

@@ -70,13 +70,15 @@ class Elastic:
         """
         if self.mirror.values is None and self._plans.has_plan and (first := self._plans.in_force.first) is not None:
             self.mirror.take(lambda: first)  # no step was taken yet
+        reasons: list[str] = []  # one loss may follow another before a step is taken
         while True:
             named = self._named() or fault if isinstance(fault, WorkerError) and not fault.lost else fault
             if self.mirror.values is None or not self._adapts(named):
                 raise fault
             fault = named
+            reasons += [named.reason] if named.reason not in reasons else []
             try:
-                self._begin_again(fault, step)
+                self._begin_again(fault, step, ", ".join(reasons))
                 return
             except (WorkerError, DeviceMemoryError) as other:
                 fault = other
@@ -108,7 +110,8 @@ class Elastic:
         except ClusterError:  # it is gone again
             return
         named = " and ".join(f"worker:{worker}" for worker in back)
-        self._begin_again(WorkerError(f"{named} {'is' if len(back) == 1 else 'are'} back"), step)
+        fault = WorkerError(f"{named} {'is' if len(back) == 1 else 'are'} back")
+        self._begin_again(fault, step, fault.reason)
 
     def _named(self) -> WorkerError | None:
         """Return which workers are lost, which may become known a moment after a step has failed; None where none are."""
@@ -209,7 +212,7 @@ class Elastic:
             if device.worker is not None
         }
 
-    def _begin_again(self, fault: WorkerError | DeviceMemoryError, step: int) -> None:
+    def _begin_again(self, fault: WorkerError | DeviceMemoryError, step: int, reason: str) -> None:
         """Train on under a plan for the devices that are left, from the mirrored values on."""
         start_s = time.perf_counter()
         plans, mirror = self._plans, self.mirror
@@ -223,9 +226,9 @@ class Elastic:
             each.advance(plans.in_force.engine)
         assert plan.predicted is not None
         taken_s = time.perf_counter() - start_s
-        controller.moves.append(Move(first, fault.reason, before, plan, before_s, plan.predicted.step_s, taken_s))
+        controller.moves.append(Move(first, reason, before, plan, before_s, plan.predicted.step_s, taken_s))
         again = f" and takes {len(mirror.steps)} steps again" if mirror.steps else ""
-        print(f"hetero_mtf: {fault.reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
+        print(f"hetero_mtf: {reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
 
     def _profile(self, batch_size: int) -> Profile:
         """Return the profile of the devices that are left, with the memory that is left."""

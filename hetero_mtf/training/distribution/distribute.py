@@ -53,7 +53,8 @@ def distribute(
     measure : where no plan is given, "steps" to try plans as training steps, "first" to measure devices and run plans before the first
         step, "never" to measure nothing; or a PlanHistory, or the path of its file, whose plans are trained by again. None for "steps", or
         as the model is distributed already.
-    elastic : whether training goes on without workers that are lost, with the numbers of the undisturbed one, for 2 % of the time at most.
+    elastic : whether training goes on without workers that are lost, and with less on a device that runs out of memory, with the numbers
+        of the undisturbed one, for 2 % of the time at most.
         None for False, or as the model is distributed already.
 
     Raises

@@ -261,3 +261,32 @@ def test_the_worker_is_left_out_that_most_others_do_not_reach_and_the_slowest_of
     assert to_leave_out([(0, 1), (0, 2)], {1: 9.0}) == {0}
     assert to_leave_out([(0, 1)], {0: 2.0, 1: 1.0}) == {0} and to_leave_out([(0, 1)], {}) == {1}
     assert to_leave_out([(0, 1), (2, 3)], {0: 2.0, 1: 1.0, 2: 1.0, 3: 3.0}) == {0, 3}
+
+
+def test_a_worker_that_is_back_and_cannot_be_used_yet_is_left_out_again(monkeypatch):
+    left_out, begun = [], []
+    cluster = types.SimpleNamespace(left_out=(1,), devices=[types.SimpleNamespace(name="worker:0")], returned=lambda: (1,))
+    cluster.leave_out = lambda workers: left_out.append(set(workers))
+    plans = types.SimpleNamespace(controller=None, plan=types.SimpleNamespace(devices=("worker:0",)))
+    elastic = Elastic(types.SimpleNamespace(cluster=cluster), plans)
+
+    def fail(fault, step, reason):
+        begun.append(reason)
+        if len(begun) % 2:
+            raise failures[0]
+
+    monkeypatch.setattr(elastic, "_begin_again", fail)
+    failures = [WorkerError("a worker stopped answering")]
+    elastic.take_in(dict, 5)
+    assert left_out == [set(), {1}] and begun == ["worker:1 is back"]
+    elastic.take_in(dict, 6)  # not so soon
+    assert len(begun) == 1
+    begun.clear()
+    plans.plan.devices = ("worker:0", "worker:1")  # which it had begun to train under
+    elastic._looked_at_s = 0.0
+    elastic.take_in(dict, 7)
+    assert begun == ["worker:1 is back", "a worker stopped answering"] and left_out[2:] == [set(), {1}]
+    begun.clear()
+    elastic._looked_at_s, failures[0] = 0.0, WorkerError("worker:0 was killed", "", [(0,)])
+    with pytest.raises(WorkerError, match="worker:0 was killed"):
+        elastic.take_in(dict, 8)

@@ -27,6 +27,7 @@ from hetero_mtf.training.trained_network import TrainedNetwork
 
 NAMED_S = 5.0  # until it is known which worker is gone where a step fails
 LOOK_S = 1.0  # between looks whether a worker is back
+FAILED_S = 10.0  # until a worker is tried again that was back and could not be used
 ROOM_PART = 0.8  # of what a plan needs on a device that ran out of memory under it, that the next plan may need
 
 
@@ -105,13 +106,18 @@ class Elastic:
             return
         self._note_whole()
         self.mirror.take(read)
-        try:
-            cluster.leave_out(set(cluster.left_out).difference(back))
-        except ClusterError:  # it is gone again
-            return
         named = " and ".join(f"worker:{worker}" for worker in back)
-        fault = WorkerError(f"{named} {'is' if len(back) == 1 else 'are'} back")
-        self._begin_again(fault, step, fault.reason)
+        fault, before = WorkerError(f"{named} {'is' if len(back) == 1 else 'are'} back"), cluster.left_out
+        try:
+            cluster.leave_out(set(before).difference(back))
+            self._begin_again(fault, step, fault.reason)
+        except ClusterError as failed:  # gone again, or what workers send each other does not come through yet
+            if isinstance(failed, WorkerError) and failed.lost:
+                raise
+            cluster.leave_out(before)
+            self._looked_at_s = time.monotonic() + FAILED_S
+            if self._plans.plan.devices != tuple(device.name for device in cluster.devices):
+                self._begin_again(fault, step, failed.reason)
 
     def _named(self) -> WorkerError | None:
         """Return which workers are lost, which may become known a moment after a step has failed; None where none are."""

@@ -15,7 +15,7 @@ from hetero_mtf.units import bytes_text
 
 _FRAME = re.compile(
     r"^(Graph execution error:|Detected at node|From /job:|File \"|Node: |Traceback|\.\.\.|\d+ root error)"
-    r"|^\(\d+\) \w+:\s*$|defined at \(most recent"
+    r"|^\(\d+\) \w+:\s*$|defined at \(most recent|^=+$"
 )
 _NOISE = re.compile(r"absl::InitializeLog|oneDNN|cudart|cuInit|cuda_platform|^I\d{4} |TF-TRT|cpu_feature_guard|^W\d{4} ")
 _STAMP = re.compile(r"^[IWEF]\d{4} [\d:.]+\s+\d+ [\w./]+:\d+\] ")

@@ -21,6 +21,7 @@ Incompatible shapes: [2,3] vs. [4].
 def test_the_line_that_tells_is_found_among_the_frames():
     assert first_line(FRAMED) == "Incompatible shapes: [2,3] vs. [4]"
     assert first_line("plain words.") == "plain words"
+    assert first_line("=====================\nNumber of errors: 2\n=====") == "Number of errors: 2"
     assert first_line("Graph execution error:") == "Graph execution error:"
 
 

@@ -143,7 +143,7 @@ def _begin_fold(request: TrainRequest, files: FoldFiles, record: FoldRecord, fol
     record = record.begin(fold)
     record.save(files.record)
     measured = request.measured_file
-    resumed = newest_complete(str(state)) if goes_on else None
+    resumed = newest_complete(str(state))[0] if goes_on else None
     named: dict[str, Any] = {"save": state, "output": files.model(fold), "measured": measured, "resume": resumed}
     logs = None if request.callbacks.log_dir is None else os.path.join(request.callbacks.log_dir, f"fold{fold}")
     callbacks = dataclasses.replace(request.callbacks, log_dir=logs)

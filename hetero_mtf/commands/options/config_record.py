@@ -10,7 +10,7 @@ import click
 import yaml
 
 from hetero_mtf.commands.options.config_file import HEADER, options_of
-from hetero_mtf.commands.options.shared import used_spare, used_timeout, used_wait
+from hetero_mtf.commands.options.shared import used_limits
 from hetero_mtf.json_file import replace_file
 
 
@@ -22,7 +22,7 @@ def used_options(context: click.Context, changes: Mapping[str, Any]) -> dict[str
     context : of the command, whose parameters were read.
     changes : name without dashes -> what was used in its place; None leaves an option out.
     """
-    values = {**context.params, "worker_timeout": used_timeout(context), "wait": used_wait(context), "spare": used_spare(context)}
+    values = {**context.params, **used_limits(context)}
     named = {name: _plain(option, values.get(str(option.name))) for name, option in options_of(context.command).items()}
     return {name: value for name, value in {**named, **changes}.items() if value is not None and value != []}
 

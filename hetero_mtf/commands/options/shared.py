@@ -20,7 +20,8 @@ DECAYS = ("none", "cosine")
 STRATEGIES = ("auto", *STRATEGY_NAMES)
 MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
-_KEPT = "hetero_mtf.cluster."  # what a command keeps --worker-timeout and --wait by
+LIMITS = {"worker_timeout": "worker_timeout_s", "wait": "wait_s", "spare": "spare"}  # option of --cluster -> parameter of `Cluster`
+_KEPT = "hetero_mtf.cluster."  # what a command keeps them by
 
 
 class FiniteRange(click.FloatRange):
@@ -221,38 +222,14 @@ def refine_options(default: bool) -> Callable[[Command], Command]:
     return add
 
 
-def used_timeout(context: click.Context) -> float | None:
-    """Return --worker-timeout, seconds; None for the default.
+def used_limits(context: click.Context) -> dict[str, Any]:
+    """Return what `cluster_option` adds beside --cluster: each limit by the name of its option, None for the default.
 
     Parameters
     ----------
     context : of a command with `cluster_option`.
     """
-    return _kept(context, "worker_timeout")
-
-
-def used_wait(context: click.Context) -> float | None:
-    """Return --wait, seconds; None for the default.
-
-    Parameters
-    ----------
-    context : of a command with `cluster_option`.
-    """
-    return _kept(context, "wait")
-
-
-def used_spare(context: click.Context) -> int | None:
-    """Return --spare, a number of workers; None for the default.
-
-    Parameters
-    ----------
-    context : of a command with `cluster_option`.
-    """
-    return _kept(context, "spare")
-
-
-def _kept(context: click.Context, name: str) -> Any:
-    return context.meta.get(f"{_KEPT}{name}")
+    return {name: context.meta.get(f"{_KEPT}{name}") for name in LIMITS}
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: float | None) -> None:

@@ -52,12 +52,10 @@ def run_training(request: TrainRequest, data: LabelledData | None, started: Clus
     HeteroError
         If something cannot be read or written, or does not fit.
     """
-    if request.resume is not None and request.save is not None and identity(request.resume) == identity(request.save):
-        request = dataclasses.replace(request, resume=newest_complete(request.resume))
     before = _before(request)
     if request.repeated is not None:
         repeated_plans(request.repeated)  # raises where there are none, before the work
-    request = dataclasses.replace(request, seed=before.seed, precision=request.precision or before.notes.precision)
+    request = dataclasses.replace(request, resume=before.path, seed=before.seed, precision=request.precision or before.notes.precision)
     workload = _workload(request, data)
     run = chosen_run(request, workload, before.notes)
     workload, choice = run.workload, run.optimizer
@@ -87,16 +85,21 @@ def run_training(request: TrainRequest, data: LabelledData | None, started: Clus
 class _Before(NamedTuple):
     """What a training goes on from."""
 
+    path: str | None
     seed: int
     notes: RunNotes
 
 
 def _before(request: TrainRequest) -> _Before:
-    """Return the seed and the notes of the state to go on from; refuses a file that cannot be read, before the work."""
+    """Return the state to go on from, its seed and notes; refuses a file that cannot be read, before the work.
+
+    Where it is the one that the training saves to, an older complete one beside it does for a damaged one.
+    """
     if request.resume is None:
-        return _Before(request.seed, RunNotes())
-    state = load_state(request.resume)
-    return _Before(state.seed, read_notes(state.notes, request.resume))
+        return _Before(None, request.seed, RunNotes())
+    is_own = request.save is not None and identity(request.resume) == identity(request.save)
+    path, state = newest_complete(request.resume) if is_own else (request.resume, load_state(request.resume))
+    return _Before(path, state.seed, read_notes(state.notes, path))
 
 
 def _plan_request(request: TrainRequest) -> PlanRequest:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
-from hetero_mtf.commands.options.shared import used_spare, used_timeout, used_wait
+from hetero_mtf.commands.options.shared import LIMITS, used_limits
 from hetero_mtf.runtime.cluster import Cluster
 
 
@@ -20,10 +19,8 @@ def open_cluster(text: str) -> Cluster:
     text : as in `Cluster.parse`, whose errors are raised.
     """
     context = click.get_current_context(silent=True)
-    given: dict[str, Any] = {}
-    if context is not None:
-        given = {"worker_timeout_s": used_timeout(context), "wait_s": used_wait(context), "spare": used_spare(context)}
-    return Cluster.parse(text, **{name: value for name, value in given.items() if value is not None})
+    given = {} if context is None else used_limits(context)
+    return Cluster.parse(text, **{LIMITS[name]: value for name, value in given.items() if value is not None})
 
 
 @contextlib.contextmanager

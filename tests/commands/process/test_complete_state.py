@@ -29,19 +29,19 @@ def _damage(path, at=200):
 
 
 def test_a_complete_state_is_gone_on_from_without_a_word(kept, capsys):
-    assert newest_complete(kept("s")) == kept("s") and capsys.readouterr().err == ""
+    assert newest_complete(kept("s"))[0] == kept("s") and capsys.readouterr().err == ""
 
 
 def test_instead_of_a_damaged_state_the_newest_complete_one_is_taken_and_named(kept, capsys):
     _damage(kept("s"))
-    assert newest_complete(kept("s")) == kept("s-step20")
+    assert newest_complete(kept("s"))[0] == kept("s-step20")
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(f"hetero-mtf: warning: {kept('s')} is not a complete checkpoint (")
     assert said.endswith(f"; training goes on from {kept('s-step20')}, the newest complete state there")
     with open(kept("s-step20"), "r+b") as file:
         file.truncate(100)
     os.utime(kept("s-step20"), (1e9, 1e9))
-    assert newest_complete(kept("s")) == kept("s-step10")  # written after that of step 90
+    assert newest_complete(kept("s"))[0] == kept("s-step10")  # written after that of step 90
 
 
 def test_where_all_are_damaged_or_none_is_kept_the_fault_is_that_of_the_newest(kept):

@@ -22,7 +22,7 @@ def test_a_training_that_loses_a_worker_saves_what_it_would_have_saved(cli, star
     process = start("train", *model, *data, *elastic, HETERO_MTF_CACHE=str(tmp_path / "cache"))
     assert processes.until(lambda: (tmp_path / "s.npz").exists())
     os.kill(processes.workers_of(process.pid)[0], signal.SIGKILL)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert re.search(r"worker:\d was killed by SIGKILL; training goes on with .* after [\d.]+ s", err), err
     assert re.search(r"^ +60/60 ", out, re.MULTILINE) and "test loss" in out
@@ -43,7 +43,7 @@ def test_a_training_begins_without_a_spare_worker_and_takes_it_in(cli, start, mo
     process = start("train", *model, *data, *spare, HETERO_MTF_CACHE=str(tmp_path / "cache"))
     assert processes.until(lambda: (tmp_path / "s.npz").exists())
     start(*workers, "1")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0 and "worker:1 is back; training goes on with" in err, err
     _check_equal(tmp_path / "s.npz", tmp_path / "alone.npz")
 

@@ -15,7 +15,7 @@ from hetero_mtf.devices.records import ClusterRecord, MemoryPool
 from hetero_mtf.errors import DeviceMemoryError, PlanError, WorkerError
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.training.control.controller import Controller
-from hetero_mtf.training.run.elastic import Elastic, to_leave_out
+from hetero_mtf.training.run.elastic import RETRIES, Elastic, to_leave_out
 from tests.planning.networks import pair_net, profile_of
 
 STEPS, EPOCHS = 8, 5
@@ -250,10 +250,44 @@ def test_a_loss_that_is_named_a_moment_later_is_waited_for(monkeypatch):
     monkeypatch.setattr(elastic, "_begin_again", lose_another)
     elastic.go_on(named, 8)
     assert left_out[1:] == [{1}, {3}] and begun[1:] == [(((3,),), 8, "worker:1 was killed, worker:3 has not answered")]
+
+
+def test_a_step_is_tried_again_where_nothing_is_known_to_be_wrong_with_workers(monkeypatch):
     monkeypatch.setattr("hetero_mtf.training.run.elastic.NAMED_S", 0.1)
-    cluster.fault = lambda: None
+    known = []
+    cluster = types.SimpleNamespace(fault=lambda: known[0] if known else None, left_out=())
+    elastic, begun = Elastic(types.SimpleNamespace(cluster=cluster), types.SimpleNamespace(controller=None)), []
+    monkeypatch.setattr(elastic, "_begin_again", lambda fault, step, reason: begun.append((step, reason)))
+    elastic.mirror.take(dict)
+    fault = WorkerError("a worker stopped answering")
+    for _ in range(RETRIES):
+        elastic.go_on(fault, 7)
     with pytest.raises(WorkerError, match="a worker stopped answering"):
-        elastic.go_on(WorkerError("a worker stopped answering"), 7)
+        elastic.go_on(fault, 7)
+    elastic.go_on(fault, 9)
+    assert begun == [(7, "a worker stopped answering")] * RETRIES + [(9, "a worker stopped answering")]
+    known.append(WorkerError("the connection to the cluster is closed"))
+    with pytest.raises(WorkerError, match="a worker stopped answering"):
+        elastic.go_on(fault, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["distribute", "trainer"])
+@pytest.mark.parametrize("split", [False, True], ids=["plans are tried", "a plan is given"])
+def test_a_step_that_fails_with_all_workers_there_is_taken_again_on_them(undisturbed, split, by, monkeypatch, capsys):
+    advance, plans = Engine.advance, []
+
+    def broken(engine, *given):
+        plans.append(engine.plan)
+        if len(plans) in (14, 15):
+            raise WorkerError("a worker stopped answering (Connection reset by peer)")
+        return advance(engine, *given)
+
+    monkeypatch.setattr(Engine, "advance", broken)
+    got = trained({}, by=by, split=split)
+    assert got[3] == () and {plan.built_from for plan in plans[13:16]} == {plans[13].built_from}
+    assert "a worker stopped answering (Connection reset by peer); training goes on with" in capsys.readouterr().err
+    check_alike(got, undisturbed)
 
 
 def test_the_worker_is_left_out_that_most_others_do_not_reach_and_the_slowest_of_two():

@@ -28,6 +28,7 @@ from hetero_mtf.training.trained_network import TrainedNetwork
 NAMED_S = 5.0  # until it is known which worker is gone where a step fails
 LOOK_S = 1.0  # between looks whether a worker is back
 FAILED_S = 10.0  # until a worker is tried again that was back and could not be used
+RETRIES = 3  # of a step on the same workers, where none is known to be lost
 ROOM_PART = 0.8  # of what a plan needs on a device that ran out of memory under it, that the next plan may need
 
 
@@ -53,10 +54,13 @@ class Elastic:
         self._is_rough = False  # that profile
         self._room: dict[str, int] = {}  # bytes of each device that ran out of memory
         self._looked_at_s = 0.0
+        self._retried: collections.Counter[int] = collections.Counter()  # by step
         self.mirror = Mirror()
 
     def go_on(self, fault: WorkerError | DeviceMemoryError, step: int) -> None:
         """Go on without the workers that an error names, or with less on the device that it names, and so with those that come meanwhile.
+
+        Where no worker is known to be lost, as after a connection that was reset, it goes on with all of them, `RETRIES` times a step.
 
         Parameters
         ----------
@@ -66,15 +70,15 @@ class Elastic:
         Raises
         ------
         HeteroError
-            The error itself where it names neither, none would be left, or nothing is mirrored yet; as `hm.plan` where there is no room
-            for the network on those that are left.
+            The error itself where it names neither and has come too often, none would be left, or nothing is mirrored yet; as `hm.plan`
+            where there is no room for the network on those that are left.
         """
         if self.mirror.values is None and self._plans.has_plan and (first := self._plans.in_force.first) is not None:
             self.mirror.take(lambda: first)  # no step was taken yet
         reasons: list[str] = []  # one loss may follow another before a step is taken
         while True:
             named = self._named() or fault if isinstance(fault, WorkerError) and not fault.lost else fault
-            if self.mirror.values is None or not self._adapts(named):
+            if self.mirror.values is None or not (self._tries_again(named, step) or self._adapts(named)):
                 raise fault
             fault = named
             reasons += [named.reason] if named.reason not in reasons else []
@@ -165,6 +169,14 @@ class Elastic:
         part = self._profile(batch_size)
         return None if plan is None else _plan_for(part, plan, fault), None if profile is None else part
 
+    def _tries_again(self, fault: WorkerError | DeviceMemoryError, step: int) -> bool:
+        """Return whether a step is to be tried again on the same workers: as long as nothing is known to be wrong with them."""
+        if not isinstance(fault, WorkerError) or fault.lost or self._network.cluster.fault() is not None:
+            return False
+        self._note_whole()
+        self._retried[step] += 1
+        return self._retried[step] <= RETRIES
+
     def _adapts(self, fault: WorkerError | DeviceMemoryError) -> bool:
         """Note what is lost by an error; return whether training can go on without."""
         self._note_whole()
@@ -226,13 +238,13 @@ class Elastic:
         assert mirror.values is not None
         before, first = plans.plan, mirror.steps[0].step if mirror.steps else step
         profile = self._profile(before.batch_size)
-        plan = _plan_for(profile, before, fault)
+        is_same = isinstance(fault, WorkerError) and before.devices == tuple(device.name for device in profile.cluster.devices)
+        plan = before if is_same else _plan_for(profile, before, fault)
         controller = plans.begin_again(plan, mirror.values, profile, self._is_rough, has_room=not self._room)
         for each in mirror.steps:
             each.advance(plans.in_force.engine)
-        assert plan.predicted is not None
-        taken_s = time.perf_counter() - start_s
-        controller.moves.append(Move(first, reason, before, plan, before_s, plan.predicted.step_s, taken_s))
+        taken_s, expected_s = time.perf_counter() - start_s, before_s if plan.predicted is None else plan.predicted.step_s
+        controller.moves.append(Move(first, reason, before, plan, before_s, expected_s, taken_s))
         again = f" and takes {len(mirror.steps)} steps again" if mirror.steps else ""
         print(f"hetero_mtf: {reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ import tensorflow as tf
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.keras_reading.private_names import EagerTensor, builds_function, takes_eager_tensors
 from hetero_mtf.keras_reading.traced_calls.replacements import replaced
+
+_ONE_THREAD = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -25,7 +28,7 @@ def present_tensors() -> Iterator[None]:
 
     Notes
     -----
-    Sets how TensorFlow converts eager tensors while the context is open (TensorFlow 2.16 to 2.21).
+    Sets how TensorFlow converts eager tensors while the context is open (TensorFlow 2.16 to 2.21), in one thread at a time: others wait.
     """
 
     def converting(before: Any) -> Any:
@@ -41,7 +44,7 @@ def present_tensors() -> Iterator[None]:
 
         return converted
 
-    with replaced(EagerTensor, "__tf_tensor__", converting):
+    with _ONE_THREAD, replaced(EagerTensor, "__tf_tensor__", converting):
         yield
 
 

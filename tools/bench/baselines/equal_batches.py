@@ -81,8 +81,9 @@ class Baselines:
         """
         steps = {}
         method = self.method and self.method.partition(",")[0]
-        for name, python, words, samples in self.chosen():
-            workers = LimitedWorkers((python, *words), self.shares, samples, method, limit=self.limit, places=self.places)
+        for number, (name, python, words, samples) in enumerate(self.chosen()):
+            places = None if self.places is None else self.places.beside(number)
+            workers = LimitedWorkers((python, *words), self.shares, samples, method, limit=self.limit, places=places)
             stack.callback(workers.close)
             if workers.weights != self.trained.weights:
                 there = f"{name} trains {workers.weights} weights of {self.trained.network} and this project {self.trained.weights}"

@@ -47,6 +47,16 @@ class Places(NamedTuple):
     start: Callable[..., subprocess.Popen[Any]]
     variables: Mapping[str, str]
 
+    def beside(self, others: int) -> Places:
+        """Return the places of processes that are open beside those of others, which have other ports.
+
+        Parameters
+        ----------
+        others : number of others at the same addresses.
+        """
+        parts = [address.rpartition(":") for address in self.addresses]
+        return self._replace(addresses=tuple(f"{host}:{int(port) + others}" for host, _, port in parts))
+
 
 class LimitedWorkers:
     """One process a device that train together, each on a core of its own share, and only when told to.

@@ -92,7 +92,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    for name, value in _QUIET.items():
+    for name, value in {**_QUIET, **environment.FAST_KERNELS}.items():
         environment.set_default(name, value)
     options = Options()
     try:

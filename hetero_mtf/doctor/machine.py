@@ -6,9 +6,12 @@ import os
 import platform
 import subprocess
 import warnings
+from collections.abc import Collection, Mapping
 
 from hetero_mtf.devices import ClusterRecord
-from hetero_mtf.devices.host import available_cores, free_memory_bytes
+from hetero_mtf.devices.environment import FAST_KERNELS, variables
+from hetero_mtf.devices.host import available_cores, cpu_info, free_memory_bytes
+from hetero_mtf.devices.instruction_sets import cpu_flags
 from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Chapter, Finding
 from hetero_mtf.doctor.gpus import QUERY, DriverGpu, driver_gpus, gpu_findings
 from hetero_mtf.errors import UnsupportedError
@@ -18,6 +21,8 @@ from hetero_mtf.units import bytes_text
 
 _PROGRAMS = ("tensorflow", "tensorflow-cpu", "keras", "keras-nightly", "mesh-tensorflow", "numpy", "scipy", "h5py", "nibabel")
 _DRIVER_LIMIT_S = 20.0
+# Of one of these instruction sets, as Linux names them, for TensorFlow to use oneDNN by itself (tensorflow/core/util/util.cc, 2.21).
+_TAKES_ONEDNN = frozenset({"avx512_vnni", "avx_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"})
 
 
 def versions_chapter() -> Chapter:
@@ -48,7 +53,25 @@ def versions_chapter() -> Chapter:
         findings.append(Finding("Keras's backend", FAULT, f"it is {backend}", "set KERAS_BACKEND=tensorflow before Keras is imported"))
     text = ", ".join(f"{key.removesuffix('_version')} {value}" for key, value in cuda.items()) or "TensorFlow was built without CUDA"
     findings.append(Finding("CUDA", GOOD if cuda else LEFT_OUT, text, figures=cuda))
-    return Chapter("Versions", tuple(findings))
+    return Chapter("Versions", (*findings, *kernel_findings(cpu_flags(cpu_info()), variables())))
+
+
+def kernel_findings(flags: Collection[str], variables: Mapping[str, str]) -> list[Finding]:
+    """Return what is to be known of TensorFlow's kernels on a CPU; nothing where it takes those of oneDNN by itself.
+
+    Parameters
+    ----------
+    flags : of the CPU, as in /proc/cpuinfo.
+    variables : of the environment.
+    """
+    if "sse4_1" not in flags or not _TAKES_ONEDNN.isdisjoint(flags):  # other architectures decide otherwise
+        return []
+    ((name, value),) = FAST_KERNELS.items()
+    if variables.get(name, value) != value:
+        slow = f"TensorFlow computes without oneDNN, as {name}={variables[name]}"
+        return [Finding("kernels", DOUBT, slow, f"unset it: on this CPU steps may be three times as fast with {name}={value}")]
+    text = f"oneDNN is used here and by workers; in scripts set {name}={value} before TensorFlow is loaded, which leaves it out on this CPU"
+    return [Finding("kernels", GOOD, text)]
 
 
 def gpus_chapter() -> Chapter:

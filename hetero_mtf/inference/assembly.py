@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetero_mtf.inference.windows import Place, Windowing
+from hetero_mtf.inference.windowing import Place, Windowing
 
 
 class Assembly:

@@ -16,7 +16,7 @@ from hetero_mtf.errors import DataError, HeteroError, UnsupportedError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.inference.assembly import Assembly
 from hetero_mtf.inference.shared_work import SharedWork
-from hetero_mtf.inference.windows import Place, Windowing
+from hetero_mtf.inference.windowing import Place, Windowing
 from hetero_mtf.keras_reading.graph_of_calls import input_shapes
 from hetero_mtf.keras_reading.live_wiring_reader import read_wiring
 from hetero_mtf.planning.plan.plan import Plan

@@ -155,6 +155,10 @@ class UnevenMeshImpl(placement.PlacementMeshImpl):
         place = self._coordinates[pnum][axis]
         return sum(sizes[:place]), sizes[place]
 
+    def place(self, pnum: int, axis: int) -> int:
+        """Return the place of processor `pnum` on a mesh axis."""
+        return self._coordinates[pnum][axis]
+
     def neighbour(self, pnum: int, axis: int, place: int) -> int:
         """Return the processor at `place` on a mesh axis, elsewhere beside processor `pnum`."""
         coordinates = list(self._coordinates[pnum])

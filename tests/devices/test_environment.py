@@ -40,3 +40,10 @@ def test_a_child_finds_this_package_first_and_keeps_the_rest(monkeypatch, tmp_pa
     assert changed["PYTHONPATH"] == os.pathsep.join([root, str(tmp_path)]) and changed["HETERO_TEST"] == "2"
     command = [sys.executable, "-c", "import hetero_mtf; print(hetero_mtf.__path__[0])"]
     assert subprocess.run(command, env=changed, cwd=tmp_path, capture_output=True, text=True).stdout.strip().startswith(root)
+
+
+def test_a_child_computes_with_onednn_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    assert environment.child_variables({})["TF_ENABLE_ONEDNN_OPTS"] == "1"
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert environment.child_variables({})["TF_ENABLE_ONEDNN_OPTS"] == "0"

@@ -9,7 +9,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import DataError, HeteroError, UnsupportedError
-from hetero_mtf.inference.windows import Windowing
+from hetero_mtf.inference.windowing import Windowing
 from models.unet3d import unet3d
 from tests.inference.plain import put_together
 

@@ -87,33 +87,34 @@ class Transfer(mtf.Operation):
 def _lower_transfer(operation: Transfer, lowering: Lowering) -> None:
     x, y = operation.inputs[0], operation.outputs[0]
     source, destination = lowering.mesh_impl(x), lowering.mesh_impl(y)
-    pieces = _Pieces(lowering.slices(x), source.devices, _boxes(source, x.shape))
-    results = destination.on_processors(lambda pnum: pieces.join(_box(destination, y.shape, pnum), destination.devices[pnum]))
+    pieces = Pieces(lowering.slices(x), source.devices, boxes_of(source, x.shape))
+    results = destination.on_processors(lambda pnum: pieces.join(box_of(destination, y.shape, pnum), destination.devices[pnum]))
     lowering.operations[operation] = [[piece] for piece in results.tensor_list]
     lowering.set_tensor_lowering(y, results)
 
 
-def _box(impl: UnevenMeshImpl, shape: mtf.Shape, pnum: int) -> Box:
+def box_of(impl: UnevenMeshImpl, shape: mtf.Shape, pnum: int) -> Box:
     """Return the box that processor `pnum` holds of a tensor."""
     begins, extents = impl.slice_begin(shape, pnum), impl.processor_shape(shape, pnum)
     return tuple((begin, begin + extent) for begin, extent in zip(begins, extents))
 
 
-def _boxes(impl: UnevenMeshImpl, shape: mtf.Shape) -> dict[Box, list[int]]:
+def boxes_of(impl: UnevenMeshImpl, shape: mtf.Shape) -> dict[Box, list[int]]:
     """Return the distinct boxes of a tensor that are not empty, each with the processors that hold it."""
     holders: dict[Box, list[int]] = {}
     for pnum in range(impl.size):
-        box = _box(impl, shape, pnum)
-        if not _is_empty(box):
+        box = box_of(impl, shape, pnum)
+        if not is_empty_box(box):
             holders.setdefault(box, []).append(pnum)
     return holders
 
 
-def _is_empty(box: Box) -> bool:
+def is_empty_box(box: Box) -> bool:
+    """Return whether a box has no elements."""
     return any(begin >= end for begin, end in box)
 
 
-class _Pieces:
+class Pieces:
     """Pieces of a laid-out tensor, each computed once and sent to a device once.
 
     Parameters
@@ -131,12 +132,12 @@ class _Pieces:
 
     def join(self, box: Box, device: str) -> tf.Tensor:
         """Return the tensor's values in a box, computed on `device`, which is the present one."""
-        if _is_empty(box):
+        if is_empty_box(box):
             return tf.zeros([end - begin for begin, end in box], self.slices[0].dtype)
         needed = {}
         for source_box in self.holders:
             common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, source_box))
-            if not _is_empty(common):
+            if not is_empty_box(common):
                 needed[common] = source_box
         pieces = {common: self._take(common, source_box, device) for common, source_box in needed.items()}
         if len(pieces) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tools.bench.baselines.equal_batches import DDP, MIRRORED, UNEQUAL_DDP, Baselines
+from tools.bench.baselines.limited import Places
 from tools.bench.baselines.tasks import Trained
 
 TRAINED = Trained("vgg8", 12, (32, 32, 3), 10)
@@ -29,3 +30,8 @@ def test_unequal_batches_take_part_where_they_are_asked_for() -> None:
 def test_the_processes_are_told_what_to_train() -> None:
     network = next(Baselines(TRAINED, [1.0, 0.5], 8, None).chosen()).words[1]
     assert json.loads(network) == {"network": "vgg8", "weights": 12, "shape": [32, 32, 3], "classes": 10, "loss": "classes"}
+
+
+def test_processes_beside_others_have_ports_of_their_own() -> None:
+    places = Places(("10.0.0.1:2300", "10.0.0.2:2300"), lambda: None, {})  # type: ignore[arg-type,return-value]
+    assert places.beside(0) == places and places.beside(2).addresses == ("10.0.0.1:2302", "10.0.0.2:2302")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hetero_mtf.errors import DataError
-from hetero_mtf.inference.windows import LEAST_IMPORTANCE, Windowing
+from hetero_mtf.inference.windowing import LEAST_IMPORTANCE, Windowing
 
 
 def windowing(dimensions=1, roi_size=4, overlap=0.25, mode="constant", sigma_scale=0.125, padding_mode="constant", cval=0.0):

@@ -1,0 +1,170 @@
+"""Halo exchange: every processor gets the positions of a dimension that its windows read, from whichever processors hold them.
+
+Along the dimension a processor holds a slab, and reads a range that may begin before its slab, end behind it, or lie elsewhere: windows
+that are larger than a neighbour's slab reach over it to the next one. Only what is read is sent, point to point. Positions outside the
+tensor are filled. The gradient is the reverse: what processors have for positions of a slab is sent to its holder, and added up there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from hetero_mtf.errors import LayoutError
+from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.implementation import UnevenMeshImpl
+from hetero_mtf.mesh.lowering import Lowering, lower_operation
+from hetero_mtf.mesh.operations.transfer import Box, Interval, Pieces, box_of, boxes_of, is_empty_box
+
+
+def exchange_halo(x: Tensor, dimension: mtf.Dimension, ranges: Sequence[Interval], read: mtf.Dimension, fill: float = 0.0) -> Tensor:
+    """Return what each processor reads along a dimension; what several read, each of them has.
+
+    Parameters
+    ----------
+    x : has the dimension, whole or in slabs.
+    dimension : along which positions are read.
+    ranges : (places of the mesh axis,) [begin, end) that the processors there read, of positions of `dimension`; below 0 and above its
+        size are positions that are filled. Nothing where they are equal.
+    read : dimension of the result in its place; it lies on the mesh axis with the sizes of the ranges, and its size is their sum.
+    fill : value of positions outside the tensor.
+
+    Raises
+    ------
+    LayoutError
+        If the tensor lacks the dimension, or the sizes are not those of the ranges; the latter when the graph is lowered.
+    """
+    return Halo(x, dimension, ranges, read, fill).outputs[0]
+
+
+class Halo(mtf.Operation):
+    """The operation of `exchange_halo`, with its parameters."""
+
+    def __init__(
+        self, x: Tensor, dimension: mtf.Dimension, ranges: Sequence[Interval], read: mtf.Dimension, fill: float = 0.0
+    ) -> None:
+        super().__init__([x], name="halo")
+        if dimension not in x.shape.dims or read.size != sum(end - begin for begin, end in ranges):
+            raise LayoutError(f"{list(ranges)} of {dimension} cannot be read from {x.shape} into {read}", "give ranges of a dimension")
+        self.dimension, self.ranges, self.read, self.fill = dimension, tuple(ranges), read, fill
+        self.place = x.shape.dims.index(dimension)
+        dims = list(x.shape.dims)
+        dims[self.place] = read
+        self._outputs = [mtf.Tensor(self, mtf.Shape(dims), x.dtype)]
+
+    def gradient(self, grad_ys: Sequence[Tensor]) -> list[Tensor]:
+        return [HaloGradient(self, grad_ys[0]).outputs[0]]
+
+
+class HaloGradient(mtf.Operation):
+    """The gradient of a halo exchange.
+
+    Parameters
+    ----------
+    halo : the exchange.
+    dy : gradient of its output.
+    """
+
+    def __init__(self, halo: Halo, dy: Tensor) -> None:
+        super().__init__([dy], name="halo_gradient")
+        self.halo = halo
+        self._outputs = [mtf.Tensor(self, halo.inputs[0].shape, dy.dtype)]
+
+
+@lower_operation.register(Halo)
+def _lower_halo(operation: Halo, lowering: Lowering) -> None:
+    x, y = operation.inputs[0], operation.outputs[0]
+    impl = lowering.mesh_impl(operation)
+    pieces = Pieces(lowering.slices(x), impl.devices, boxes_of(impl, x.shape))
+
+    def read(pnum: int) -> tf.Tensor:
+        begin, end = _range_of(operation, impl, pnum)
+        inside = _clipped(begin, end, operation.dimension.size)
+        box = _with(box_of(impl, y.shape, pnum), operation.place, inside)
+        if is_empty_box(box):
+            return tf.fill(impl.processor_shape(y.shape, pnum), tf.constant(operation.fill, x.dtype))
+        piece = pieces.join(box, impl.devices[pnum])
+        sides = inside[0] - begin, end - inside[1]
+        if not any(sides):
+            return piece
+        paddings = [sides if axis == operation.place else (0, 0) for axis in range(len(box))]
+        return tf.pad(piece, paddings, constant_values=tf.constant(operation.fill, x.dtype))
+
+    _set(operation, lowering, impl.on_processors(read))
+
+
+@lower_operation.register(HaloGradient)
+def _lower_gradient(operation: HaloGradient, lowering: Lowering) -> None:
+    """Send what processors have for positions of a slab to its holders, from each place of the axis, and add it up."""
+    halo, dx, dy = operation.halo, operation.outputs[0], operation.inputs[0]
+    impl = lowering.mesh_impl(operation)
+    slices = lowering.slices(dy)
+    sources = [Pieces(slices_there, impl.devices, held) for slices_there, held in _by_place(halo, impl, dy.shape, slices)]
+
+    def summed(pnum: int) -> tf.Tensor:
+        slab = box_of(impl, dx.shape, pnum)
+        total = None
+        for place, source in enumerate(sources):
+            begin, end = _clipped(*halo.ranges[place], halo.dimension.size)
+            common = max(begin, slab[halo.place][0]), min(end, slab[halo.place][1])
+            box = _with(slab, halo.place, common)
+            if is_empty_box(box):
+                continue
+            piece = source.join(box, impl.devices[pnum])
+            sides = common[0] - slab[halo.place][0], slab[halo.place][1] - common[1]
+            if any(sides):
+                piece = tf.pad(piece, [sides if axis == halo.place else (0, 0) for axis in range(len(box))])
+            total = piece if total is None else tf.add(total, piece)
+        return tf.zeros(impl.processor_shape(dx.shape, pnum), dx.dtype) if total is None else total
+
+    _set(operation, lowering, impl.on_processors(summed))
+
+
+def _by_place(
+    halo: Halo, impl: UnevenMeshImpl, shape: mtf.Shape, slices: Sequence[tf.Tensor]
+) -> list[tuple[list[tf.Tensor], dict[Box, list[int]]]]:
+    """Return, for each place of the mesh axis, the gradients without what was filled, and the boxes of the tensor that they are of."""
+    found = []
+    for place, (begin, end) in enumerate(halo.ranges):
+        inside = _clipped(begin, end, halo.dimension.size)
+        cut: list[tf.Tensor] = list(slices)
+        held: dict[Box, list[int]] = {}
+        for pnum, device in enumerate(impl.devices):
+            box = _with(box_of(impl, shape, pnum), halo.place, inside)
+            if _place_of(halo, impl, pnum) != place or is_empty_box(box):
+                continue
+            held.setdefault(box, []).append(pnum)
+            if inside != (begin, end):
+                with tf.device(device):
+                    begins = [inside[0] - begin if axis == halo.place else 0 for axis in range(len(box))]
+                    cut[pnum] = tf.slice(slices[pnum], begins, [stop - start for start, stop in box])
+        found.append((cut, held))
+    return found
+
+
+def _place_of(halo: Halo, impl: UnevenMeshImpl, pnum: int) -> int:
+    """Return the place of a processor on the mesh axis that ranges are along."""
+    axis = impl.axis_of(halo.read.name)
+    if axis is None or list(impl.sizes_of(halo.read)) != [end - begin for begin, end in halo.ranges]:
+        raise LayoutError(f"{halo.read} has other sizes than the ranges {list(halo.ranges)}", "lay it out by the sizes of the ranges")
+    return impl.place(pnum, axis)
+
+
+def _range_of(halo: Halo, impl: UnevenMeshImpl, pnum: int) -> Interval:
+    return halo.ranges[_place_of(halo, impl, pnum)]
+
+
+def _clipped(begin: int, end: int, size: int) -> Interval:
+    """Return the part of a range that lies in a dimension of a size."""
+    first = min(max(begin, 0), size)
+    return first, max(first, min(end, size))
+
+
+def _with(box: Box, axis: int, interval: Interval) -> Box:
+    return (*box[:axis], interval, *box[axis + 1 :])
+
+
+def _set(operation: mtf.Operation, lowering: Lowering, result: tf.Tensor) -> None:
+    lowering.operations[operation] = [[piece] for piece in result.tensor_list]
+    lowering.set_tensor_lowering(operation.outputs[0], result)

@@ -16,13 +16,22 @@ from hetero_mtf.commands.main import run
 from hetero_mtf.doctor import trials
 from hetero_mtf.doctor.examine import examine
 from hetero_mtf.doctor.findings import DOUBT, FAULT, GOOD, LEFT_OUT, Chapter, Examination, Finding
-from hetero_mtf.doctor.machine import gpus_chapter, machine_chapter, versions_chapter
+from hetero_mtf.doctor.machine import gpus_chapter, kernel_findings, machine_chapter, versions_chapter
 from hetero_mtf.doctor.network import exact_network
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.report.section import sections_text
 from hetero_mtf.report.table import Table
 
 PAIR = ["cpu:0", "cpu:0"]
+
+
+def test_kernels_are_named_on_cpus_where_tensorflow_leaves_some_out() -> None:
+    old = {"sse4_1", "avx2", "fma"}
+    (used,) = kernel_findings(old, {})
+    assert used.state == GOOD and "in scripts set TF_ENABLE_ONEDNN_OPTS=1" in used.text
+    (refused,) = kernel_findings(old, {"TF_ENABLE_ONEDNN_OPTS": "0"})
+    assert refused.state == DOUBT and "as TF_ENABLE_ONEDNN_OPTS=0" in refused.text
+    assert kernel_findings({*old, "avx512_vnni"}, {}) == [] == kernel_findings({"asimd"}, {})
 
 
 def test_findings_have_a_state_and_a_remedy_in_the_terminal_and_in_json() -> None:

@@ -115,6 +115,7 @@ RUNS = (
     BenchRun("unlike", "tools.bench.emulation.unlike", 25, ("unlike",)),
     BenchRun("hosts_predictions", "tools.bench.hosts.predictions", 20, ("hosts_predictions",)),
     BenchRun("hosts_rivals", "tools.bench.hosts.hosts_rivals", 40, ("hosts_rivals",), torch=True),
+    BenchRun("closed_ports", "tools.bench.hosts.closed_ports", 2, ("closed_ports",)),
     BenchRun("whole_volumes", "tools.bench.space.whole_volumes", 5, ("sliding_windows", "whole_volumes"), torch=True),
     BenchRun("written", "tools.bench.today.speed", 7, ("written",)),
     BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),

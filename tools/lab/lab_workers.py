@@ -19,13 +19,14 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
-def limited_workers(lab: Lab, shares: Sequence[float]) -> Iterator[list[str]]:
+def limited_workers(lab: Lab, shares: Sequence[float], options: Sequence[str] = ()) -> Iterator[list[str]]:
     """Run a worker on every host; yield "HOST:PORT" of each.
 
     Parameters
     ----------
     lab : with one host for each share.
     shares : of a core, each of another core.
+    options : further ones of `hetero-mtf worker`.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def limited_workers(lab: Lab, shares: Sequence[float]) -> Iterator[list[str]]:
             group.set_share(share)
             file = pathlib.Path(folder, name)
             core = sorted(os.sched_getaffinity(0))[place]
-            command = ["taskset", "--cpu-list", str(core), sys.executable, "-m", "hetero_mtf", "worker", "--allow-root"]
+            command = ["taskset", "--cpu-list", str(core), sys.executable, "-m", "hetero_mtf", "worker", "--allow-root", *options]
             with file.open("wb") as out:
                 process = lab.start(
                     name,

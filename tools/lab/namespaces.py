@@ -116,6 +116,19 @@ class Lab:
         for name in self.names:
             _call(["ip", "netns", "exec", self._space(name), "nft", "delete", "table", "inet", "cut"], check=False)
 
+    def rules(self, name: str) -> str:
+        """Return the firewall rules of a host, as `set_rules` takes them."""
+        return _call(["ip", "netns", "exec", self._space(name), "nft", "list", "ruleset"])
+
+    def set_rules(self, name: str, rules: str) -> None:
+        """Give a host firewall rules instead of those that it has.
+
+        Parameters
+        ----------
+        rules : for nft; empty for none.
+        """
+        _call(["ip", "netns", "exec", self._space(name), "nft", "-f", "-"], text=f"flush ruleset\n{rules}")
+
     def end_processes(self) -> None:
         """End what was started."""
         for process in self._processes:

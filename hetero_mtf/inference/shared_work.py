@@ -99,8 +99,9 @@ class SharedWork:
         """Return when all pieces are done; raise what one failed with."""
         with self._changed:
             self._changed.wait_for(lambda: self._fault is not None or len(self._done) == self._pieces)
-        if self._fault is not None:
-            raise self._fault
+            fault = self._fault if len(self._done) < self._pieces else None
+        if fault is not None:
+            raise fault
 
     def _piece_for(self, device: int) -> int | None:
         now_s, own_s = self._clock(), self._needs_s(device)

@@ -37,7 +37,7 @@ class SlidingWindow:
 
     Parameters
     ----------
-    model : keras.Model with one input (*extents, channels), and outputs of the same extents; its weights are read now.
+    model : keras.Model with one input (*extents, channels), and outputs of the same extents; each call has its present weights.
     roi_size : extents of a window, voxels: one number, or one for each spatial dimension; None or -1 for all of that dimension.
     cluster : live cluster; None for the devices of this process.
     sw_batch_size : windows that a device predicts at once.
@@ -86,6 +86,9 @@ class SlidingWindow:
         self._cluster = Cluster.local() if cluster is None else cluster
         self._devices = self._chosen(devices)
         self._engines: list[Engine] = []
+        self._values: dict[str, np.ndarray] = {}
+        self._lock = threading.Lock()
+        self._changed: list[dict[str, np.ndarray]] = [{} for _ in self._devices]  # weights that a device does not have yet
         self._threads: dict[int, threading.Thread] = {}  # the last one of each device
         self._built: set[tuple[int, tuple[int, ...]]] = set()  # devices and the shapes of windows that they have predicted
         self._taken: tuple[int, ...] = ()
@@ -119,7 +122,7 @@ class SlidingWindow:
         if self._closed:
             raise HeteroError("the sliding window is closed", "make a new one")
         volumes = x if hasattr(x, "shape") and hasattr(x, "dtype") else np.asarray(x)
-        if len(volumes.shape) != len(self._own) + 1:
+        if len(volumes.shape) != len(self._own) + 1 or 0 in tuple(volumes.shape):
             wanted = f"(samples, {', '.join('?' if extent is None else str(extent) for extent in self._own)})"
             raise DataError(f"x has shape {tuple(volumes.shape)}, volumes of this network have {wanted}", "reshape x")
         extents = tuple(int(extent) for extent in volumes.shape[1:-1])
@@ -129,7 +132,11 @@ class SlidingWindow:
         work = SharedWork(assembly.batches, len(self._devices))
         for device in range(len(self._devices)):
             self._start(device, graph, volumes, assembly, work)
-        work.wait()
+        try:
+            work.wait()
+        except BaseException as fault:
+            work.fail(fault)  # an interruption ends the devices' work too
+            raise
         self._taken = tuple(work.taken)
         return read_wiring(self._model).output_structure.pack(assembly.outputs())
 
@@ -163,7 +170,7 @@ class SlidingWindow:
         return known
 
     def _graph(self, shape: tuple[int, ...]) -> LayerGraph:
-        """Return the network for windows of a shape; the engines are made with the first one."""
+        """Return the network for windows of a shape, and note which weights have changed; the engines are made with the first one."""
         shapes = self._extents.shapes_of((np.broadcast_to(np.float32(0), (1, *shape)),))
         graph = None if shapes is None else self._extents.graph(shapes)
         if graph is None or shapes is None or graph.layers[graph.inputs[0]].output_shape != shape:
@@ -173,14 +180,18 @@ class SlidingWindow:
             if given[:-1] != shape[:-1]:
                 what = f"output {graph.layers[index].name} has shape {given} of a window of {shape}"
                 raise UnsupportedError(f"{what}; outputs are put together that have the extents of windows", "predict whole volumes")
+        values = read_weights(self._extents.function(shapes), graph)
         if not self._engines:
-            function = self._extents.function(shapes)
-            values = read_weights(function, graph)
             rule, _ = read_optimizer(keras.optimizers.SGD(), graph.dtype, graph.has_one_variable_dtype)
             objective = (None,) * len(graph.outputs)
             for device in self._devices:
                 plan = Plan.single(graph, device, self._cluster, self._size)
                 self._engines.append(Engine(graph, plan, self._cluster, objective, rule, 0, values))
+        changed = {key: value for key, value in values.items() if key in self._values and not np.array_equal(self._values[key], value)}
+        with self._lock:
+            for missed in self._changed:
+                missed |= changed
+        self._values = values
         return graph
 
     def _start(self, device: int, graph: LayerGraph, volumes: Any, assembly: Assembly, work: SharedWork) -> None:
@@ -200,6 +211,10 @@ class SlidingWindow:
 
     def _predict(self, device: int, graph: LayerGraph, volumes: Any, assembly: Assembly, work: SharedWork) -> None:
         engine = self._engines[device]
+        with self._lock:
+            changed, self._changed[device] = self._changed[device], {}
+        if changed:
+            engine.write(changed)
         while (batch := work.take(device)) is not None:
             windows = batches.samples(graph, _filled(self._windows(volumes, assembly.windows_of(batch)), self._size))
             start_s, form = time.perf_counter(), (device, windows[0].shape)
@@ -211,7 +226,7 @@ class SlidingWindow:
             work.finish(device)
 
     def _windows(self, volumes: Any, windows: Sequence[tuple[int, Place]]) -> np.ndarray:
-        return np.stack([self._windowing.cut(volumes[sample], place) for sample, place in windows])
+        return np.stack([self._windowing.cut(volumes, sample, place) for sample, place in windows])
 
 
 def _filled(windows: np.ndarray, size: int) -> np.ndarray:

@@ -96,15 +96,16 @@ class Windowing:
         ]
         return [Place(*map(tuple, zip(*each))) for each in itertools.product(*axes)]
 
-    def cut(self, volume: Any, place: Place) -> np.ndarray:
+    def cut(self, volumes: Any, sample: int, place: Place) -> np.ndarray:
         """Return a window of a volume, padded where that is smaller.
 
         Parameters
         ----------
-        volume : (*extents, channels) array; only what is needed of it is read.
+        volumes : (samples, *extents, channels) array; only what is needed of it is read.
+        sample : number of the volume.
         place : as `places` gives it.
         """
-        window = np.asarray(volume[(*place.of_volume, slice(None))])
+        window = np.asarray(volumes[(sample, *place.of_volume, slice(None))])
         if not any(map(any, place.padding)):
             return window
         options: dict[str, Any] = {"constant_values": self.cval} if self.padding_mode == "constant" else {}

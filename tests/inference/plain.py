@@ -18,14 +18,14 @@ def put_together(model, x, laid):
     for place in laid.places(extents):
         total[place.of_volume] += importance[place.of_window]
 
-    def of_sample(sample):
+    def of_sample(number):
         sums = None
         for place in laid.places(extents):
-            given = keras.tree.map_structure(lambda y: np.asarray(y)[0] * importance, model(laid.cut(sample, place)[np.newaxis]))
+            given = keras.tree.map_structure(lambda y: np.asarray(y)[0] * importance, model(laid.cut(x, number, place)[np.newaxis]))
             if sums is None:
                 sums = keras.tree.map_structure(lambda y: np.zeros((*extents, y.shape[-1])), given)
             for whole, part in zip(keras.tree.flatten(sums), keras.tree.flatten(given)):
                 whole[place.of_volume] += part[place.of_window]
         return keras.tree.map_structure(lambda y: y / total, sums)
 
-    return keras.tree.map_structure(lambda *each: np.stack(each), *map(of_sample, x))
+    return keras.tree.map_structure(lambda *each: np.stack(each), *map(of_sample, range(len(x))))

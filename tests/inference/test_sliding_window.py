@@ -9,6 +9,7 @@ import pytest
 
 import hetero_mtf as hm
 from hetero_mtf.errors import DataError, HeteroError, UnsupportedError
+from hetero_mtf.inference.shared_work import SharedWork
 from hetero_mtf.inference.windowing import Windowing
 from models.unet3d import unet3d
 from tests.inference.plain import put_together
@@ -72,6 +73,29 @@ def test_one_program_serves_volumes_of_all_extents_and_files_are_read_window_by_
             np.testing.assert_allclose(windows.predict(scan), put_together(model, scan, laid), rtol=1e-9, atol=1e-12)
 
 
+def test_each_call_has_the_present_weights(cluster):
+    model, x = two_outputs((4, 4)), np.random.default_rng(4).normal(size=(1, 9, 9, 2))
+    laid = Windowing.of(2, 4, 0.25, "constant", 0.125, "constant", 0.0)
+    with hm.SlidingWindow(model, 4, cluster) as windows:
+        for scale in (1.0, 1.0, 3.0):
+            model.get_layer("map").kernel.assign(model.get_layer("map").kernel * scale)
+            np.testing.assert_allclose(windows.predict(x)["map"], put_together(model, x, laid)["map"], rtol=1e-10, atol=1e-12)
+
+
+def test_a_fault_ends_the_work_of_all_devices(cluster, monkeypatch):
+    with hm.SlidingWindow(two_outputs((4, 4)), 4, cluster) as windows:
+        x = np.zeros((1, 60, 60, 2))
+        windows.predict(x)
+        monkeypatch.setattr(SharedWork, "wait", lambda work: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            windows.predict(x)
+        monkeypatch.undo()
+        for thread in windows._threads.values():
+            thread.join(5)
+            assert not thread.is_alive()
+        windows.predict(x)
+
+
 def test_some_devices_may_take_part(cluster):
     with hm.SlidingWindow(two_outputs((4, 4)), 4, cluster, devices=[1]) as windows:
         windows.predict(np.zeros((1, 9, 9, 2)))
@@ -96,6 +120,8 @@ def test_what_does_not_fit_is_refused(cluster):
             windows.predict(np.zeros((1, 8, 8, 2)))
         with pytest.raises(DataError, match="x has shape .8, 8, 2., volumes of this network have .samples, 4, 4, 2."):
             windows.predict(np.zeros((8, 8, 2)))
+        with pytest.raises(DataError, match="x has shape .0, 8, 8, 2."):
+            windows.predict(np.zeros((0, 8, 8, 2)))
     with pytest.raises(HeteroError, match="the sliding window is closed"):
         windows.predict(np.zeros((1, 8, 8, 2)))
 

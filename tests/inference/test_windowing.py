@@ -43,8 +43,8 @@ def test_the_last_dimension_runs_fastest_and_a_window_may_have_all_of_a_dimensio
 def test_a_volume_smaller_than_a_window_lies_in_its_middle(mode, row):
     laid = windowing(1, 6, 0.0, padding_mode=mode, cval=9.0)
     (place,) = laid.places((3,))
-    volume = np.array([1.0, 2.0, 3.0])[:, np.newaxis]
-    assert laid.cut(volume, place)[:, 0].tolist() == row
+    volumes = np.array([1.0, 2.0, 3.0])[np.newaxis, :, np.newaxis]
+    assert laid.cut(volumes, 0, place)[:, 0].tolist() == row
     assert row[place.of_window[0]] == [1, 2, 3]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import tensorflow as tf
 
@@ -11,9 +12,21 @@ from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.local import Gradient, Local, Processor
 
 Function = Callable[..., tf.Tensor]
+Renamed = Mapping[str, str]
+"""Name of a dimension in slabs of an input -> its name in the output, where a function makes slabs of one from slabs of the other."""
+
+NOT_RENAMED: Renamed = MappingProxyType({})
 
 
-def compute(name: str, function: Function, inputs: Sequence[Tensor], output: mtf.Shape, *, unsplit: Iterable[mtf.Dimension] = ()) -> Tensor:
+def compute(
+    name: str,
+    function: Function,
+    inputs: Sequence[Tensor],
+    output: mtf.Shape,
+    *,
+    unsplit: Iterable[mtf.Dimension] = (),
+    renamed: Renamed = NOT_RENAMED,
+) -> Tensor:
     """Return a function of the slices of `inputs`, with its gradients.
 
     The names of the dimensions determine the pending sums over processors: the function itself sums over those that
@@ -27,6 +40,7 @@ def compute(name: str, function: Function, inputs: Sequence[Tensor], output: mtf
     inputs : (inputs,) mtf.Tensor.
     output : mtf.Shape of the output; its dtype is that of the first input.
     unsplit : dimensions that the function needs whole.
+    renamed : dimensions in slabs that have another name in the output.
 
     Notes
     -----
@@ -34,21 +48,23 @@ def compute(name: str, function: Function, inputs: Sequence[Tensor], output: mtf
     """
     unsplit = list(unsplit)
     names = {dimension.name for dimension in output.dims}
-    summed = [dimension for tensor in inputs for dimension in tensor.shape.dims if dimension.name not in names]
+    summed = [dimension for tensor in inputs for dimension in tensor.shape.dims if renamed.get(dimension.name, dimension.name) not in names]
 
     def forward(_: Processor, *slices: tf.Tensor) -> tf.Tensor:
         return function(*slices)
 
-    gradient = _gradient(name, function, inputs, output, unsplit)
+    gradient = _gradient(name, function, inputs, output, unsplit, renamed)
     return Local(name, forward, inputs, [(output, inputs[0].dtype)], summed=summed, unsplit=unsplit, gradient=gradient).outputs[0]
 
 
-def _gradient(name: str, function: Function, inputs: Sequence[Tensor], output: mtf.Shape, unsplit: Sequence[mtf.Dimension]) -> Gradient:
+def _gradient(
+    name: str, function: Function, inputs: Sequence[Tensor], output: mtf.Shape, unsplit: Sequence[mtf.Dimension], renamed: Renamed
+) -> Gradient:
     """Return the gradient of `compute`."""
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
         differentiate = functools.partial(_differentiate, function)
-        return input_gradients(name, differentiate, inputs, range(len(inputs)), [output], [*inputs, dy], unsplit)
+        return input_gradients(name, differentiate, inputs, range(len(inputs)), [output], [*inputs, dy], unsplit, renamed=renamed)
 
     return gradient
 
@@ -62,6 +78,7 @@ def input_gradients(
     read: Sequence[Tensor],
     unsplit: Sequence[mtf.Dimension],
     needs: Local | None = None,
+    renamed: Renamed = NOT_RENAMED,
 ) -> list[Tensor | None]:
     """Return the gradient of each input of a function of slices, None of those that are not wanted.
 
@@ -76,11 +93,13 @@ def input_gradients(
     read : what the gradients are computed from.
     unsplit : dimensions that they need whole.
     needs : as for `Local`.
+    renamed : as for `compute`.
     """
-    everything = {d.name: d for shape in (*outputs, *(x.shape for x in inputs)) for d in shape.dims}
+    named = lambda shape: {renamed.get(d.name, d.name): d for d in shape.dims}  # noqa: E731
+    everything = {name: d for shape in (*outputs, *(x.shape for x in inputs)) for name, d in named(shape).items()}
     groups: dict[frozenset[str], list[int]] = {}
     for index in indices:
-        groups.setdefault(frozenset(everything) - {d.name for d in inputs[index].shape.dims}, []).append(index)
+        groups.setdefault(frozenset(everything) - named(inputs[index].shape).keys(), []).append(index)
     by_input: dict[int, Tensor] = {}
     first = None
     for summed, members in groups.items():

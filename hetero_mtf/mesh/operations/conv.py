@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.operations.compute import NOT_RENAMED, Renamed
 from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
 from hetero_mtf.mesh.operations.local import Local, Processor
 
@@ -20,17 +21,24 @@ _KERNELS = {
 
 
 def convolve(
-    x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, dilation: Sequence[int] = (), groups: int = 1
+    x: Tensor,
+    kernel: Tensor,
+    extents: Sequence[int | mtf.Dimension],
+    strides: Sequence[int],
+    padding: str,
+    dilation: Sequence[int] = (),
+    groups: int = 1,
 ) -> Tensor:
     """Return the 1-D, 2-D or 3-D convolution of `x` with `kernel`, [batch, *extents, output channels].
 
-    Laid-out input channels give partial sums (row), laid-out output channels slices (column); groups need both whole.
+    Laid-out input channels give partial sums (row), laid-out output channels slices (column); groups need both whole. A spatial dimension
+    may lie in slabs where each processor has all that its slab of the output reads ("VALID", see `halo.exchange_halo`).
 
     Parameters
     ----------
     x : [batch, *space, input channels].
     kernel : [*taps, input channels / groups, output channels].
-    extents : (space,) of the output.
+    extents : (space,) of the output; a dimension where it lies in slabs.
     strides : (space,).
     padding : "SAME" (output extent ceil(n / stride)) or "VALID".
     dilation : (space,) distances of the taps; empty for 1.
@@ -38,11 +46,12 @@ def convolve(
     """
     batch, *space, channels_in = x.shape.dims
     *taps, _, channels_out = kernel.shape.dims
-    output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels_out])
-    unsplit = [*space, *taps]
+    made, renamed = spatial(space, extents)
+    output = mtf.Shape([batch, *made, channels_out])
+    unsplit = [*(d for d in space if d.name not in renamed), *taps]
     name = f"conv{len(space)}d"
     if groups == 1 and set(dilation) <= {1} and len(space) in _KERNELS:
-        return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, unsplit)
+        return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, unsplit, renamed)
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         if groups > 1:
@@ -50,7 +59,19 @@ def convolve(
         return tf.nn.convolution(value, weights, list(strides), padding, dilations=list(dilation) or None)
 
     of_groups = [channels_in, *kernel.shape.dims[-2:]] if groups > 1 else []
-    return bilinear(name, _Derived(function), x, kernel, output, [*unsplit, *of_groups])
+    return bilinear(name, _Derived(function), x, kernel, output, [*unsplit, *of_groups], renamed)
+
+
+def spatial(space: Sequence[mtf.Dimension], extents: Sequence[int | mtf.Dimension]) -> tuple[list[mtf.Dimension], Renamed]:
+    """Return the spatial dimensions of an output, and which of the input's have another name in it as they lie in slabs.
+
+    Parameters
+    ----------
+    space : of the input.
+    extents : of the output; a dimension where it lies in slabs.
+    """
+    made = [n if isinstance(n, mtf.Dimension) else mtf.Dimension(d.name, n) for d, n in zip(space, extents, strict=True)]
+    return made, {d.name: other.name for d, other in zip(space, made) if d.name != other.name}
 
 
 def convolve_transposed(
@@ -123,7 +144,15 @@ class _Derived:
         return tf.ensure_shape(tf.gradients(self._function(value, nothing), nothing, dy)[0], p.shapes[0])
 
 
-def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: mtf.Shape, unsplit: Sequence[mtf.Dimension]) -> Tensor:
+def bilinear(
+    name: str,
+    rule: Rule,
+    x: Tensor,
+    kernel: Tensor,
+    output: mtf.Shape,
+    unsplit: Sequence[mtf.Dimension],
+    renamed: Renamed = NOT_RENAMED,
+) -> Tensor:
     """Return `rule` of `x` and `kernel`: the gradient of the input is computed first, those of kernels one at a time.
 
     Each is a pending sum over the laid-out dimensions that its result lacks.
@@ -134,9 +163,11 @@ def bilinear(name: str, rule: Rule, x: Tensor, kernel: Tensor, output: mtf.Shape
     x, kernel : mtf.Tensor.
     output : mtf.Shape of the result.
     unsplit : dimensions that the function needs whole.
+    renamed : as for `compute.compute`.
     """
-    everything = {d.name: d for shape in (x.shape, kernel.shape, output) for d in shape.dims}
-    lacking = lambda shape: [d for n, d in everything.items() if n not in shape.dimension_names]  # noqa: E731
+    named = lambda shape: {renamed.get(d.name, d.name): d for d in shape.dims}  # noqa: E731
+    everything = {**named(x.shape), **named(kernel.shape), **named(output)}
+    lacking = lambda shape: [d for n, d in everything.items() if n not in named(shape)]  # noqa: E731
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
         to_input = Local(

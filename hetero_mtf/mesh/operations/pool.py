@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import keras
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.mesh.operations.conv import spatial
 from hetero_mtf.mesh.operations.local import Local, Processor
 
+NO_SLABS: Mapping[int, mtf.Dimension] = MappingProxyType({})
 _WITHOUT_KERNELS = (tf.float64, tf.float16)  # TensorFlow has none to pool volumes in these
 
 
-def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
+def pool(
+    x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], padding: str, slabs: Mapping[int, mtf.Dimension] = NO_SLABS
+) -> Tensor:
     """Return the maxima or means of windows of `x`.
 
     Ties and padding are TensorFlow's: the first maximum gets the gradient, padded elements do not
@@ -27,6 +32,7 @@ def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], pa
     mode : "max" or "average".
     window, strides : (space,).
     padding : "SAME" or "VALID".
+    slabs : number of a spatial dimension -> that of the output in its place, where each processor has all that its slab reads ("VALID").
 
     Notes
     -----
@@ -34,12 +40,13 @@ def pool(x: Tensor, mode: str, window: Sequence[int], strides: Sequence[int], pa
     """
     batch, *space, channels = x.shape.dims
     extents = [-(-n.size // s) if padding == "SAME" else -(-(n.size - k + 1) // s) for n, k, s in zip(space, window, strides)]
-    output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
-    if len(space) == 3 and x.dtype in _WITHOUT_KERNELS:
-        return compute(f"{mode}_pool", _in_two(mode, window, strides, padding, extents), [x], output, unsplit=space)
-    if len(space) == 1:
-        return compute(f"{mode}_pool", _of_steps(mode, window, strides, padding), [x], output, unsplit=space)
-    rule = _Pool(mode, len(space), window, strides, padding)
+    made, renamed = spatial(space, [slabs.get(at, n) for at, n in enumerate(extents)])
+    output, space = mtf.Shape([batch, *made, channels]), [d for d in space if d.name not in renamed]
+    if len(extents) == 3 and x.dtype in _WITHOUT_KERNELS:
+        return compute(f"{mode}_pool", _in_two(mode, window, strides, padding), [x], output, unsplit=space, renamed=renamed)
+    if len(extents) == 1:
+        return compute(f"{mode}_pool", _of_steps(mode, window, strides, padding), [x], output, unsplit=space, renamed=renamed)
+    rule = _Pool(mode, len(extents), window, strides, padding)
 
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
         function, inputs = (rule.max_gradient, [x, operation.outputs[0], dy]) if mode == "max" else (rule.average_gradient, [dy])
@@ -76,17 +83,16 @@ def _of_steps(mode: str, window: Sequence[int], strides: Sequence[int], padding:
     return lambda value: kernel(value, window[0], strides[0], padding)
 
 
-def _in_two(
-    mode: str, window: Sequence[int], strides: Sequence[int], padding: str, extents: Sequence[int]
-) -> Callable[[tf.Tensor], tf.Tensor]:
+def _in_two(mode: str, window: Sequence[int], strides: Sequence[int], padding: str) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return a 3-D pool as two 2-D pools: of height and width, with depth as samples, and of depth, with all positions in one row."""
     kernel = tf.nn.max_pool2d if mode == "max" else tf.nn.avg_pool2d
 
     def function(value: tf.Tensor) -> tf.Tensor:
         samples, depth, height, width, channels = value.shape.as_list()
         flat = kernel(tf.reshape(value, [samples * depth, height, width, channels]), window[1:], strides[1:], padding)
-        deep = tf.reshape(flat, [samples, depth, extents[1] * extents[2], channels])
-        return tf.reshape(kernel(deep, [window[0], 1], [strides[0], 1], padding), [samples, *extents, channels])
+        *_, height, width, _ = flat.shape.as_list()
+        deep = kernel(tf.reshape(flat, [samples, depth, height * width, channels]), [window[0], 1], [strides[0], 1], padding)
+        return tf.reshape(deep, [samples, deep.shape[1], height, width, channels])
 
     return function
 
@@ -111,28 +117,30 @@ def mean_over_space(x: Tensor) -> Tensor:
     return Local("mean_over_space", forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]
 
 
-def pad_space(x: Tensor, padding: Sequence[Sequence[int]]) -> Tensor:
+def pad_space(x: Tensor, padding: Sequence[Sequence[int]], fill: float = 0.0) -> Tensor:
     """Return `x` [batch, *space, channels] with zeros before and after each spatial dimension.
 
     Parameters
     ----------
-    padding : (space, 2) zeros before and after.
+    padding : (space, 2) zeros before and after; where there are none the dimension may lie in slabs.
+    fill : what is there instead of zeros.
     """
     batch, *space, channels = x.shape.dims
     wider = [mtf.Dimension(d.name, d.size + sum(sides)) for d, sides in zip(space, padding)]
+    padded = [d for d, sides in zip(space, padding) if any(sides)]
     paddings = [[0, 0], *(list(sides) for sides in padding), [0, 0]]
 
     def forward(_: Processor, value: tf.Tensor) -> tf.Tensor:
-        return tf.pad(value, paddings)
+        return tf.pad(value, paddings, constant_values=tf.constant(fill, value.dtype))
 
     def backward(p: Processor, dy: tf.Tensor) -> tf.Tensor:
         return tf.slice(dy, [before for before, _ in paddings], p.shapes[0])
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
-        return Local("pad_gradient", backward, [dy], [(x.shape, x.dtype)], unsplit=space).outputs
+        return Local("pad_gradient", backward, [dy], [(x.shape, x.dtype)], unsplit=padded).outputs
 
     output = mtf.Shape([batch, *wider, channels])
-    return Local("pad", forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]
+    return Local("pad", forward, [x], [(output, x.dtype)], unsplit=padded, gradient=gradient).outputs[0]
 
 
 def crop_space(x: Tensor, cropping: Sequence[Sequence[int]]) -> Tensor:

@@ -17,7 +17,7 @@ from hetero_mtf.planning.cost.gradient_buckets import bucket_bytes
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.link_cost import collective_rules
 from hetero_mtf.planning.cost.step_cost import predict
-from hetero_mtf.planning.layout.arrangement import draws_at_random, splits_batch, takes_statistics
+from hetero_mtf.planning.layout.arrangement import splits_batch, takes_statistics
 from hetero_mtf.planning.layout.manual import device_names, filter_stage, single_stage
 from hetero_mtf.planning.layout.records import Alternative
 from hetero_mtf.planning.memory.shortfall import lack_of_memory, short_bytes
@@ -27,7 +27,6 @@ from hetero_mtf.planning.pipeline.plans import pipeline_alternative, pipeline_pl
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts
 from hetero_mtf.planning.pipeline.search import PipelineOptions
 from hetero_mtf.planning.pipeline.stale.choice import with_stale
-from hetero_mtf.planning.pipeline.two_batches import best_in_two_batches, with_two_batches
 from hetero_mtf.planning.plan.collective_rule import one_method
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.optimizer_spec import optimizer_name
@@ -116,7 +115,7 @@ def _planned(costs: Costs, strategy: str, gradient_sync: str, pipeline: Pipeline
 def candidate_plans(costs: Costs) -> list[Plan]:
     """Return the plan of every strategy that has one with the numbers of one device and fits in memory, in order of predicted step.
 
-    A pipeline, and a batch in two halves, is among them if it is predicted to be as fast as the first of the others, within the error of
+    A pipeline is among them if it is predicted to be as fast as the first of the others, within the error of
     predictions.
 
     Parameters
@@ -129,11 +128,7 @@ def candidate_plans(costs: Costs) -> list[Plan]:
     if not mixes_samples(costs.graph):
         shortest_s = min((_step_s(plan) for plan in plans), default=math.inf)
         below_s = shortest_s * (1 + prediction_error(costs.profile, shortest_s))
-        by_name = {plan.strategy: plan for plan in plans}
-        stages = {name: plan.stages[0] for name, plan in by_name.items()}
-        halved = best_in_two_batches(costs, stages, by_name.__getitem__) if may_halve_batches(costs.graph) else None
         piped = _pipeline(costs, None, below_s)
-        plans += [halved] if halved is not None and _step_s(halved) <= below_s else []
         plans += [piped] if isinstance(piped, Plan) else []
     return sorted(plans, key=_step_s)
 
@@ -292,16 +287,6 @@ def mixes_samples(graph: LayerGraph) -> bool:
     return any(takes_statistics(layer) or not splits_batch(layer) for layer in graph.layers)
 
 
-def may_halve_batches(graph: LayerGraph) -> bool:
-    """Return whether a batch in two halves trains as the batch in one: no layer mixes samples, and none draws at random.
-
-    Parameters
-    ----------
-    graph : the network.
-    """
-    return not mixes_samples(graph) and not any(map(draws_at_random, graph.layers))
-
-
 def _cheapest_of_one_stage(costs: Costs) -> Plan:
     """Return the cheapest plan of one stage, with the other strategies as alternatives."""
     candidates, impossible = _candidates(costs)
@@ -313,14 +298,8 @@ def _cheapest_of_one_stage(costs: Costs) -> Plan:
     best = candidates[chosen] = without_slowing_devices(costs, candidates[chosen])
     rest = tuple(_alternative(costs, name, candidates, lacks[name], chosen) for name in candidates if name != chosen)
     contributions = device_contributions(costs, best, [candidates[name] for name in fitting_names if name != chosen])
-    plan_in_one = dataclasses.replace(
-        _plan(costs.profile, chosen, proven(costs, best)), alternatives=rest + impossible, contributions=contributions
-    )
-    if not may_halve_batches(costs.graph):
-        return plan_in_one
-    stages = {name: candidates[name].stage for name in fitting_names}
-    halved = best_in_two_batches(costs, stages, lambda name: _plan(costs.profile, name, candidates[name]))
-    return with_two_batches(costs, plan_in_one, halved, _gains_for_sure)
+    plan = _plan(costs.profile, chosen, proven(costs, best))
+    return dataclasses.replace(plan, alternatives=rest + impossible, contributions=contributions)
 
 
 def _promising(costs: Costs, fitting_candidates: Mapping[str, Candidate]) -> str:

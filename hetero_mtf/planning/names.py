@@ -10,9 +10,7 @@ GRADIENT_SYNCS = ("all_reduce", "butterfly_mixing")
 
 CLOCKED_SCHEDULES = ("fill_drain", "1f1b", "interleaved")  # those that have a clock table
 STALE_SCHEDULES = ("decoupled", "1f1b_2bw")  # without a flush: stages work on different batches, and gradients are late
-TWO_BATCHES = "two_batches"  # the batch in two halves through one stage, neither of which waits for the other
-HALVES = 2  # microbatches of two_batches
-SCHEDULES = ("synchronous", *CLOCKED_SCHEDULES, *STALE_SCHEDULES, TWO_BATCHES)
+SCHEDULES = ("synchronous", *CLOCKED_SCHEDULES, *STALE_SCHEDULES)
 SEARCHED_SCHEDULES = ("1f1b", "fill_drain")  # those of strategy pipeline, the default first
 BACKWARDS = ("replay", "stored")  # what the backward pass of a schedule without a flush uses
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetero_mtf.planning.names import TWO_BATCHES
 from hetero_mtf.planning.schedule.clock_table import BACKWARD, FORWARD, Task, clock_table, kept
 from hetero_mtf.program.context import ProgramContext
 
@@ -14,8 +13,7 @@ def task_order(context: ProgramContext, microbatches: int, training: bool) -> li
 
     Parameters
     ----------
-    context : stages and schedule. "synchronous" takes one microbatch after another through all stages and back; of "two_batches", whose
-        halves do not wait for each other, this is the order in which they are built.
+    context : stages and schedule. "synchronous" takes one microbatch after another through all stages and back.
     microbatches : microbatches of the step, at least 1.
     training : whether there are backward passes.
     """
@@ -31,8 +29,6 @@ def task_order(context: ProgramContext, microbatches: int, training: bool) -> li
                 *(Task(stage, microbatch, BACKWARD) for stage in reversed(stages)),
             )
         ]
-    if execution.schedule == TWO_BATCHES:
-        return [Task(0, microbatch, step_pass) for step_pass in (FORWARD, BACKWARD) for microbatch in range(microbatches)]
     devices = [placed.stage.devices for placed in context.stages]
     return [task for tick in clock_table(execution.schedule, devices, microbatches, execution.depths or None) for task in tick]
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor
 from hetero_mtf.mesh.lowering import Lowering
-from hetero_mtf.planning.names import TWO_BATCHES
 from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
 from hetero_mtf.program.batch_arrays import Target
 from hetero_mtf.program.context import ProgramContext
@@ -58,8 +57,7 @@ def build_program(
 ) -> Program:
     """Return the program of a mode, added to the current TensorFlow graph.
 
-    A batch is trained on in microbatches, by the schedule; tests and predictions take it whole. Under "two_batches" the passes of the
-    halves are not ordered: a device computes what is ready, of one half while collectives of the other are sent.
+    A batch is trained on in microbatches, by the schedule; tests and predictions take it whole.
 
     Parameters
     ----------
@@ -92,7 +90,7 @@ def build_program(
         step_operations = learning(gradients, terms, scalars, phase) if training else []
         counts = [*gradients.not_finite.values()][:1]
         several = len(context.stages) > 1 or len(passes.parts) > 1 or context.execution.recompute
-        ordered = training and several and context.execution.schedule != TWO_BATCHES
+        ordered = training and several
         predictions = [tensor for pieces in passes.outputs for tensor in pieces]
         added = passes.added_losses if mode != "predict" else []
         lowering = lowered(passes, [*passes.losses, *added, *terms, *counts, *step_operations], predictions, ordered=ordered)

@@ -69,7 +69,6 @@ def test_the_prediction_and_alternatives_of_a_plan_are_tables() -> None:
         "batch",
         "hybrid",
         "grid",
-        "layers in two batches",
         "pipeline",
     ]
     assert prediction_table(Plan.single(pair_net(), 0, cluster_of(1), 8)).rows == ()

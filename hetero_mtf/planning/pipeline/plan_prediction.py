@@ -7,10 +7,9 @@ import dataclasses
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
 from hetero_mtf.planning.layout.records import Prediction
-from hetero_mtf.planning.names import STALE_SCHEDULES, TWO_BATCHES
+from hetero_mtf.planning.names import STALE_SCHEDULES
 from hetero_mtf.planning.pipeline.prediction import MicrobatchCosts, Pipeline, predict_pipeline
 from hetero_mtf.planning.pipeline.stale.prediction import predict_stale
-from hetero_mtf.planning.pipeline.two_batches import predict_two_batches
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.schedule.simulator import Simulation
 
@@ -31,8 +30,6 @@ def predict_plan(costs: Costs, plan: Plan) -> Prediction | None:
     -----
     One stage takes its microbatches one after another by any schedule.
     """
-    if plan.schedule == TWO_BATCHES:
-        return predict_two_batches(MicrobatchCosts(costs.profile, costs), plan.stages[0])
     if not (plan.pipelined or plan.recompute):
         return predict(costs, plan.stages[0], plan.gradient_sync, bucket_bytes=plan.bucket_bytes)
     predicted = time_line(costs, plan)
@@ -58,9 +55,9 @@ def time_line(costs: Costs, plan: Plan) -> tuple[Prediction, Simulation] | None:
 
 
 def pipeline_of(plan: Plan) -> Pipeline | None:
-    """Return a plan's stages and their execution; None for one stage in one or in two halves, and for schedules without a clock table."""
+    """Return a plan's stages and their execution; None for one stage, and for schedules without a clock table."""
     one_by_one = plan.schedule in ("synchronous", *STALE_SCHEDULES) and len(plan.stages) > 1
-    if one_by_one or plan.schedule == TWO_BATCHES or not (plan.pipelined or plan.recompute):
+    if one_by_one or not (plan.pipelined or plan.recompute):
         return None
     schedule = "1f1b" if plan.schedule in ("synchronous", *STALE_SCHEDULES) else plan.schedule
     return Pipeline(plan.stages, dataclasses.replace(plan.execution, schedule=schedule, stale=None))

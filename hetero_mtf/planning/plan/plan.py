@@ -13,7 +13,7 @@ from hetero_mtf.json_file import read_json, write_json
 from hetero_mtf.json_records import Fault, listed, read_fields, unchecked, unless_caused
 from hetero_mtf.planning.layout import manual
 from hetero_mtf.planning.layout.arrangement import arrange
-from hetero_mtf.planning.names import HALVES, PIPELINE, TWO_BATCHES
+from hetero_mtf.planning.names import PIPELINE
 from hetero_mtf.planning.plan.collective_rule import one_method
 from hetero_mtf.planning.plan.manual_pipeline import ManualPipeline, pipeline_stages
 from hetero_mtf.planning.plan.plan_faults import graph_faults, plan_faults
@@ -73,25 +73,6 @@ class Plan(PlanRecord):
         faults = graph_faults(self, graph)
         if faults:
             raise PlanError(f"the plan does not fit the model, {listed(faults)}", remedy)
-
-    def in_two_batches(self) -> Plan:
-        """Return the plan with its batch in two halves, one of which computes while collectives of the other are sent.
-
-        Notes
-        -----
-        Samples of its layouts still sum to the batch, and are divided in proportion for each half. Gradients of both halves are added up
-        before the update. Layers that mix samples, such as batch norm, have the statistics of halves, and layers that draw at random draw
-        for each; elsewhere the result is that of the batch in one. The prediction, the alternatives and the contributions are left out,
-        they are of the batch in one.
-
-        Raises
-        ------
-        PlanError
-            If the plan has several stages or replicas, recomputes activations, or has one sample.
-        """
-        return dataclasses.replace(
-            self, schedule=TWO_BATCHES, microbatches=HALVES, depths=(), predicted=None, alternatives=(), contributions=()
-        )
 
     def with_collective(self, method: str) -> Plan:
         """Return the plan with one method for every all-reduce; what it predicts stays as it was.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hetero_mtf.json_records import Fault
-from hetero_mtf.planning.names import HALVES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES, TWO_BATCHES
+from hetero_mtf.planning.names import SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES
 from hetero_mtf.planning.schedule.stale import StaleOptions
 
 _Condition = tuple[bool, str, str]  # whether it is wrong, its path, what is wrong
@@ -22,8 +22,8 @@ class Execution:
     Parameters
     ----------
     schedule : one of `SCHEDULES`: "synchronous" (one microbatch after another through all stages and back), one with a clock table
-        (`clock_table`), "two_batches" (both halves of the batch at once through one stage), or one without a flush: "decoupled" (all
-        stages at once, each on another batch) or "1f1b_2bw" (each on another microbatch, with two versions of the weights).
+        (`clock_table`), or one without a flush: "decoupled" (all stages at once, each on another batch) or "1f1b_2bw" (each on another
+        microbatch, with two versions of the weights).
     microbatches : M, parts a batch is cut into (`microbatch_sizes`).
     recompute : whether backward passes recompute activations.
     depths : (stages,) most microbatches in flight of each stage of "1f1b"; empty for S - s in stage s of S.
@@ -56,7 +56,7 @@ class Execution:
         >>> [str(fault) for fault in Execution("1f1b", 9).faults(8, 2)]
         ['microbatches: are 9, a batch of 8 samples has 8 at most']
         """
-        entries = (*self._depths(stages), *self._batch(batch_size), *self._in_halves(stages), *self._without_flush(batch_size, stages))
+        entries = (*self._depths(stages), *self._batch(batch_size), *self._without_flush(batch_size, stages))
         faults = [Fault(path, text) for wrong, path, text in entries if wrong]
         return faults + (self.stale.faults(self.schedule, stages) if self.stale is not None else [])
 
@@ -80,18 +80,6 @@ class Execution:
         samples = list(self.replicas)
         wrong = bool(samples) and not (all(map(_is_integer, samples)) and min(samples) >= 1 and sum(samples) == batch)
         yield wrong, "replicas", f"take {samples} samples, must be 1 or more each and sum to the batch size {batch_size}"
-
-    def _in_halves(self, stages: int) -> Iterator[_Condition]:
-        """Yield what the schedule of two halves asks for."""
-        halves = self.schedule == TWO_BATCHES
-        yield halves and stages != 1, "schedule", f"is {TWO_BATCHES}, which is for one stage, and there are {stages}"
-        yield (
-            halves and self.microbatches != HALVES,
-            "microbatches",
-            f"are {self.microbatches!r}, must be {HALVES} for the schedule {TWO_BATCHES}",
-        )
-        yield halves and self.recompute, "recompute", f"is {self.recompute}, must be left out for the schedule {TWO_BATCHES}"
-        yield halves and len(self.replicas) > 1, "replicas", f"are {len(self.replicas)}, must be left out for the schedule {TWO_BATCHES}"
 
     def _without_flush(self, batch: Any, stages: int) -> Iterator[_Condition]:
         """Yield what schedules without a flush ask for."""

@@ -87,6 +87,6 @@ def test_a_baseline_beside_what_is_thought_of_devices(
 ) -> None:
     plan = make_plan(profile_at(PROFILE, before))
     if halves:  # whose layers run twice a step
-        plan = dataclasses.replace(plan, schedule="two_batches", microbatches=2)
+        plan = dataclasses.replace(plan, schedule="fill_drain", microbatches=2)
     evidence = evidence_at_start(PROFILE, plan, baseline_at(plan, *factors), before)
     assert (() if evidence is None else evidence.changed) == changed

@@ -1,9 +1,9 @@
 """Claim: over links of 1 and 10 Gbit/s auto is never slower than one device, nor than unequal batches weighted by hand elsewhere.
 
 Two hosts in network namespaces, with 1.0 and 0.5 of a core each, and the program on a third one. The five networks of
-`tools.bench.baselines.rivals` by the faster host alone, by auto's plan, by the best plan of both hosts with and without its batch in two
-halves whose collectives overlap, and by PyTorch's DistributedDataParallel over gloo, with equal batches and with batches in proportion to
-the hosts' speeds whose losses are weighted by hand. All are open side by side and take turns; a figure is the median over rounds.
+`tools.bench.baselines.rivals` by the faster host alone, by auto's plan, by the best plan of both hosts, and by PyTorch's
+DistributedDataParallel over gloo, with equal batches and with batches in proportion to the hosts' speeds whose losses are weighted by hand.
+All are open side by side and take turns; a figure is the median over rounds.
 
     python -m tools.bench.hosts.hosts_rivals --torch-python ~/torch-env/bin/python [--rate 1000] [--network vgg8]
 """
@@ -34,8 +34,7 @@ from tools.results.records import Column, Row
 RATES = (1000.0, 10_000.0)
 SHARES = (1.0, 0.5)
 PORT = 2300  # of the other library's processes
-ALONE, AUTO, WHOLE, HALVES = "the faster host alone", "auto", "both hosts", "both hosts, in two halves"
-HALVES_GAIN = 1.05  # at least, that halves have to gain over the best plan without
+ALONE, AUTO, BOTH = "the faster host alone", "auto", "both hosts"
 
 
 def _summary(measured: Sequence[Row]) -> list[str]:
@@ -46,12 +45,11 @@ def _summary(measured: Sequence[Row]) -> list[str]:
         by_network[row.texts["arrangement"].partition(" (")[0]] = row.numbers["step_ms"]
     notes = []
     for link, networks in steps_ms.items():
-        for slow, fast, least in ((UNEQUAL_DDP, AUTO, UNEQUAL_TIMES), (WHOLE, HALVES, HALVES_GAIN)):
-            ratios = [of_network[slow] / of_network[fast] for of_network in networks.values() if {slow, fast} <= set(of_network)]
-            if ratios:
-                mean = statistics.geometric_mean(ratios)
-                figures = f"{mean:.2f} (at least {least:g}) in the geometric mean of {len(ratios)}, {max(ratios):.2f} at most"
-                notes.append(f"At {link}: step of {slow} / {fast}: {figures}.")
+        ratios = [of_network[UNEQUAL_DDP] / of_network[AUTO] for of_network in networks.values() if {UNEQUAL_DDP, AUTO} <= set(of_network)]
+        if ratios:
+            mean = statistics.geometric_mean(ratios)
+            figures = f"{mean:.2f} (at least {UNEQUAL_TIMES:g}) in the geometric mean of {len(ratios)}, {max(ratios):.2f} at most"
+            notes.append(f"At {link}: step of {UNEQUAL_DDP} / {AUTO}: {figures}.")
     return notes
 
 
@@ -73,7 +71,7 @@ FORM = TableForm(
 
 
 def plans_of(profile: Any, costs: Any) -> dict[str, Any]:
-    """Return arrangement -> plan: auto's, and the best of both hosts with and without two halves, where there are such plans.
+    """Return arrangement -> plan: that of one host, auto's, and the best of both hosts, where there is one.
 
     Parameters
     ----------
@@ -81,14 +79,11 @@ def plans_of(profile: Any, costs: Any) -> dict[str, Any]:
     """
     import hetero_mtf as hm
     from hetero_mtf.planning.choose import candidate_plans
-    from hetero_mtf.planning.names import TWO_BATCHES
 
     found = {ALONE: hm.plan(profile, strategy="single"), AUTO: hm.plan(profile)}
-    split = sorted((plan for plan in candidate_plans(costs) if len(plan.used) > 1), key=lambda plan: plan.predicted.step_s)
-    for name, halves in ((WHOLE, False), (HALVES, True)):
-        best = [plan for plan in split if (plan.schedule == TWO_BATCHES) == halves]
-        if best:
-            found[name] = best[0]
+    split = [plan for plan in candidate_plans(costs) if len(plan.used) > 1]
+    if split:
+        found[BOTH] = min(split, key=lambda plan: plan.predicted.step_s)
     return found
 
 

@@ -19,7 +19,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
-def limited_workers(lab: Lab, shares: Sequence[float], options: Sequence[str] = ()) -> Iterator[list[str]]:
+def limited_workers(lab: Lab, shares: Sequence[float], options: Sequence[str] = (), port: int = PORT) -> Iterator[list[str]]:
     """Run a worker on every host; yield "HOST:PORT" of each.
 
     Parameters
@@ -27,6 +27,7 @@ def limited_workers(lab: Lab, shares: Sequence[float], options: Sequence[str] = 
     lab : with one host for each share.
     shares : of a core, each of another core.
     options : further ones of `hetero-mtf worker`.
+    port : of each worker.
 
     Raises
     ------
@@ -36,11 +37,11 @@ def limited_workers(lab: Lab, shares: Sequence[float], options: Sequence[str] = 
     found = parent_folder()
     if found is None:
         raise OSError("no control group can be made here")
-    hosts = [f"{lab.address(name)}:{PORT}" for name in lab.names]
+    hosts = [f"{lab.address(name)}:{port}" for name in lab.names]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         files = []
         for place, (name, share) in enumerate(zip(lab.names, shares, strict=True)):
-            group = CpuGroup.make(*found, place)
+            group = CpuGroup.make(*found, port + place)
             stack.callback(group.remove)
             group.set_share(share)
             file = pathlib.Path(folder, name)

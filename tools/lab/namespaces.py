@@ -117,17 +117,8 @@ class Lab:
             _call(["ip", "netns", "exec", self._space(name), "nft", "delete", "table", "inet", "cut"], check=False)
 
     def rules(self, name: str) -> str:
-        """Return the firewall rules of a host, as `set_rules` takes them."""
+        """Return the firewall rules of a host."""
         return _call(["ip", "netns", "exec", self._space(name), "nft", "list", "ruleset"])
-
-    def set_rules(self, name: str, rules: str) -> None:
-        """Give a host firewall rules instead of those that it has.
-
-        Parameters
-        ----------
-        rules : for nft; empty for none.
-        """
-        _call(["ip", "netns", "exec", self._space(name), "nft", "-f", "-"], text=f"flush ruleset\n{rules}")
 
     def end_processes(self) -> None:
         """End what was started."""

@@ -1,15 +1,17 @@
 """Claim: workers whose ports are closed to all but the hosts of the list take no longer for a step.
 
-Two hosts in network namespaces, with 1.0 and 0.5 of a core each, whose workers were started with `--allow`, and the program on a third one.
-A plan by samples trains while the rules that the workers made are in force, and while they are not, by turns.
+Two hosts in network namespaces, with 1.0 and 0.5 of a core each, and the program on a third one. Each host has two workers, one of them
+started with `--allow`. A plan by samples trains on those with closed ports and on the others, by turns.
 
     python -m tools.bench.hosts.closed_ports [--rate 1000] [--rounds 9]
 """
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -19,7 +21,7 @@ from tools.bench.comparison.networks import NETWORKS
 from tools.bench.comparison.options import rounds_option
 from tools.bench.comparison.side_by_side import TrainingTask
 from tools.lab import namespaces
-from tools.lab.lab_workers import limited_workers
+from tools.lab.lab_workers import PORT, limited_workers
 from tools.results.output import Output, output_options
 from tools.results.publication import TableForm, shown, table_row
 from tools.results.records import Column, Row
@@ -45,39 +47,34 @@ FORM = TableForm(
 )
 
 
-def run(lab: namespaces.Lab, hosts: list[str], rounds: int) -> dict[str, Any]:
-    """Return the seconds of steps with and without the rules of the workers.
+def run(hosts: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of steps of each turn.
 
     Parameters
     ----------
-    lab : with the hosts.
-    hosts : of the workers.
+    hosts : state of the ports -> their workers.
     rounds : turns.
     """
     import hetero_mtf as hm
 
     task = TrainingTask(NETWORKS["paper-a"].make(), 64)
-    rules = {name: lab.rules(name) for name in lab.names}
-    seconds: dict[str, list[float]] = {CLOSED: [], OPEN: []}
     x, y = task.drawn(task.batch)
-    with hm.Cluster.hosts(hosts) as cluster:
-        plan = hm.Plan.batch(task.model, SHARES, cluster, task.batch)
-        with hm.Trainer(task.model, plan, cluster, **task.settings) as trainer:
-            for _ in range(STEPS):
-                trainer.train_on_batch(x, y)
-            for _ in range(rounds):
-                for state, in_force in ((CLOSED, rules), (OPEN, dict.fromkeys(lab.names, ""))):
-                    for name in lab.names:
-                        lab.set_rules(name, in_force[name])
-                    steps_s = []
-                    for _ in range(STEPS):
-                        start_s = time.perf_counter()
-                        trainer.train_on_batch(x, y)
-                        steps_s.append(time.perf_counter() - start_s)
-                    seconds[state].append(statistics.median(steps_s))
-            for name in lab.names:
-                lab.set_rules(name, rules[name])
-    return {"seconds": seconds, "rules": {name: len(text.splitlines()) for name, text in rules.items()}}
+    seconds: dict[str, list[float]] = {state: [] for state in hosts}
+    with contextlib.ExitStack() as stack:
+        trainers = {}
+        for state, workers in hosts.items():
+            cluster = stack.enter_context(hm.Cluster.hosts(workers))
+            plan = hm.Plan.batch(task.model, SHARES, cluster, task.batch)
+            trainers[state] = stack.enter_context(hm.Trainer(task.model, plan, cluster, **task.settings))
+        for turn in range(rounds + 1):
+            for state, trainer in trainers.items():
+                steps_s = []
+                for _ in range(STEPS):
+                    start_s = time.perf_counter()
+                    trainer.train_on_batch(x, y)
+                    steps_s.append(time.perf_counter() - start_s)
+                seconds[state] += [statistics.median(steps_s)] if turn else []  # the first one builds the graphs
+    return seconds
 
 
 def rows(case: dict[str, Any], rate: float) -> list[Row]:
@@ -87,7 +84,7 @@ def rows(case: dict[str, Any], rate: float) -> list[Row]:
     for state, values in case["seconds"].items():
         median_s, spread = median_and_spread(values)
         cells = {"network": f"{NETWORKS['paper-a'].title}, batch 64", "link": f"{rate:g} Mbit/s", "ports": state}
-        lines = float(max(case["rules"].values())) if state == CLOSED else 0.0
+        lines = float(case["rules"]) if state == CLOSED else 0.0
         ratio = medians[CLOSED] / medians[OPEN] if state == CLOSED else None
         table.append(table_row({**cells, "rules": lines, "step_ms": 1e3 * median_s, "spread": spread, "ratio": ratio}))
     return table
@@ -102,10 +99,15 @@ def main(rate: float, rounds: int, output: Output) -> None:
     why = namespaces.missing()
     if why:
         raise click.ClickException(f"there can be no hosts here: {why}")
-    lab = namespaces.Lab(["fast", "slow"])
-    with lab, limited_workers(lab, SHARES, ("--allow", lab.address(namespaces.HERE))) as hosts:
+    with namespaces.Lab(["fast", "slow"]) as lab, contextlib.ExitStack() as stack:
+        allowed = ("--allow", lab.address(namespaces.HERE))
+        hosts = {
+            CLOSED: stack.enter_context(limited_workers(lab, SHARES, allowed)),
+            OPEN: stack.enter_context(limited_workers(lab, SHARES, (), PORT + 100)),
+        }
+        rules = max(len(lab.rules(name).splitlines()) for name in lab.names)
         lab.rate(rate)
-        case = run(lab, hosts, rounds)
+        case = {"seconds": run(hosts, rounds), "rules": rules}
     output.record({"cases": [{"rate": rate, **case}]})
     output.publish(FORM, rows(case, rate))
     click.echo(shown(FORM, rows(case, rate)))

@@ -99,7 +99,7 @@ def input_gradients(
     everything = {name: d for shape in (*outputs, *(x.shape for x in inputs)) for name, d in named(shape).items()}
     groups: dict[frozenset[str], list[int]] = {}
     for index in indices:
-        groups.setdefault(frozenset(everything) - named(inputs[index].shape).keys(), []).append(index)
+        groups.setdefault(frozenset(everything).difference(named(inputs[index].shape)), []).append(index)
     by_input: dict[int, Tensor] = {}
     first = None
     for summed, members in groups.items():

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from hetero_mtf.planning.names import CLOCKED_SCHEDULES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES, TWO_BATCHES
+from hetero_mtf.planning.names import CLOCKED_SCHEDULES, SCHEDULES, SEARCHED_SCHEDULES, STALE_SCHEDULES
 from hetero_mtf.planning.plan.plan_record import PlanRecord
 from hetero_mtf.planning.schedule.execution import Execution
 from hetero_mtf.planning.schedule.stale import StaleOptions
 
 
-@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if name not in (*STALE_SCHEDULES, TWO_BATCHES)])
+@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if name not in STALE_SCHEDULES])
 def test_every_schedule_takes_from_one_microbatch_to_one_a_sample(schedule: str) -> None:
     assert all(Execution(schedule, count, True, replicas=(5, 3)).faults(8, 2) == [] for count in range(1, 9))
     assert [fault.path for fault in Execution(schedule, 9).faults(8, 2)] == ["microbatches"]

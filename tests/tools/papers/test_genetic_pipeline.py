@@ -44,6 +44,7 @@ def test_paper_c_gives_step_bytes_and_memory_of_each_arrangement() -> None:
     entry = {"rounds_s": [0.25], "sent_bytes": 2e6, "peak_bytes": [3e6, 7e6]}
     case = {"batch": 8, "times": {"alone 0": entry, "layers": entry}}
     scored = {"scores": {"one device": [{"accuracy": 0.75}]}}
-    partition, _, accuracy = paper_c.claims({"net": case}, POINTS, scored, 400, "full")
+    partition, _ = paper_c.claims({"net": case}, POINTS, "full")
+    accuracy = paper_c.accuracy_claim(scored, 400, "full")
     assert partition.texts["measured"].endswith("layers 250 ms, 2.0 MB, 7 MB")
-    assert "75.0% (one device)" in accuracy.texts["measured"]
+    assert "400 steps, seeds 1: mean test accuracy 75.0% (one device)" in accuracy.texts["measured"]

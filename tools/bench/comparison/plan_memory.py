@@ -39,7 +39,6 @@ def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: Any = None) 
     Devices of several stages hold all of them. O(layers * devices).
     """
     from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
-    from hetero_mtf.planning.names import TWO_BATCHES
     from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
     from hetero_mtf.planning.profile.profile import Profile
     from hetero_mtf.planning.schedule.microbatches import microbatch_sizes
@@ -49,7 +48,7 @@ def predicted_bytes(graph: Any, plan: Any, cluster: Any, optimizer: Any = None) 
     def profile(samples: int) -> Any:
         return Profile(cluster, graph, samples, (), (), cluster.pools, spec, "2026-01-01", {})
 
-    if plan.schedule == TWO_BATCHES or not (plan.pipelined or plan.recompute):
+    if not (plan.pipelined or plan.recompute):
         return dict(zip(plan.stages[0].devices, stage_memory_bytes(profile(plan.batch_size), plan.stages[0])))
     size = max(microbatch_sizes(plan.batch_size, plan.microbatches))
     held: dict[int, int] = {}

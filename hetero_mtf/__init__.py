@@ -14,7 +14,7 @@ _MODULE_OF_NAME = {
     "Cluster": "hetero_mtf.runtime.cluster",
     "PipelineOptions": "hetero_mtf.planning.pipeline.search",
     "Plan": "hetero_mtf.keras_reading.plan_of_model",
-    "SlidingWindow": "hetero_mtf.inference.sliding_window",
+    "SlidingWindow": "hetero_mtf.inference.whole_volumes",
     "StaleOptions": "hetero_mtf.planning.schedule.stale",
     "Profile": "hetero_mtf.planning.profile.profile",
     "Trainer": "hetero_mtf.training.trainer",

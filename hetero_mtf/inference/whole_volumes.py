@@ -86,6 +86,7 @@ class SlidingWindow:
         self._cluster = Cluster.local() if cluster is None else cluster
         self._devices = self._chosen(devices)
         self._engines: list[Engine] = []
+        self._read: tuple[Any, LayerGraph] | None = None  # what weights are read from
         self._values: dict[str, np.ndarray] = {}
         self._lock = threading.Lock()
         self._changed: list[dict[str, np.ndarray]] = [{} for _ in self._devices]  # weights that a device does not have yet
@@ -180,7 +181,9 @@ class SlidingWindow:
             if given[:-1] != shape[:-1]:
                 what = f"output {graph.layers[index].name} has shape {given} of a window of {shape}"
                 raise UnsupportedError(f"{what}; outputs are put together that have the extents of windows", "predict whole volumes")
-        values = read_weights(self._extents.function(shapes), graph)
+        if self._read is None:  # the model is followed once for its weights, which do not depend on extents
+            self._read = self._extents.function(shapes), graph
+        values = read_weights(*self._read)
         if not self._engines:
             rule, _ = read_optimizer(keras.optimizers.SGD(), graph.dtype, graph.has_one_variable_dtype)
             objective = (None,) * len(graph.outputs)

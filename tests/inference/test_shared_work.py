@@ -7,7 +7,7 @@ import pytest
 from hetero_mtf.inference.shared_work import SharedWork
 
 
-def simulate(pieces, needs_s, changes=None, measured=True):
+def simulate(pieces, needs_s, changes=None):
     """Return when all pieces were done, and how many each device did, on devices that need these seconds for one.
 
     Parameters

@@ -51,7 +51,7 @@ FORM = TableForm(
 
 
 def network() -> Any:
-    """Return a compiled network whose steps are worth splitting."""
+    """Return a compiled network that gains from being split."""
     keras.config.set_floatx("float64")
     keras.utils.set_random_seed(7)
     x = image = keras.Input((24, 24, 3))

@@ -132,18 +132,18 @@ class Said:
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
-    def comes(self, pattern: re.Pattern[str], limit_s: float, anew: bool = True) -> bool:
+    def comes(self, pattern: re.Pattern[str], limit_s: float, from_now: bool = True) -> bool:
         """Return whether a line is said, within some seconds.
 
         Parameters
         ----------
         pattern : found in it.
         limit_s : seconds to wait at most; less where the training ends.
-        anew : whether lines count that come from now on only.
+        from_now : whether lines count that come from now on only.
         """
         end_s = time.monotonic() + limit_s
         with self._came:
-            seen = len(self.lines) if anew else 0
+            seen = len(self.lines) if from_now else 0
             while True:
                 if any(pattern.search(line) for line in self.lines[seen:]):
                     return True
@@ -190,9 +190,9 @@ def acting(workers: Workers, faults: Sequence[Fault], happened: list[Happened], 
 
     def act() -> None:
         for fault in (fault for fault in faults if fault.moment == MEASURING):
-            if said.comes(MOMENTS[MEASURING], LIMIT_S, anew=False):
+            if said.comes(MOMENTS[MEASURING], LIMIT_S, from_now=False):
                 happen(fault, MEASURING)
-        if not said.comes(re.compile("^begun$"), LIMIT_S, anew=False):
+        if not said.comes(re.compile("^begun$"), LIMIT_S, from_now=False):
             return
         begun_s = time.time()
         for fault in (fault for fault in faults if fault.moment != MEASURING):

@@ -9,7 +9,6 @@ options. RESULT.npz gets the logits by MONAI's own importance map, which it comp
 from __future__ import annotations
 
 import json
-import math
 import sys
 
 import numpy as np
@@ -33,8 +32,8 @@ def main(source: str, target: str) -> None:
         x = torch.nn.functional.instance_norm(x, weight=arrays["scale"], bias=arrays["shift"], eps=1e-5)
         return CONVOLVE[dimensions](torch.nn.functional.leaky_relu(x, 0.01), kernels[1], arrays["bias2"], padding="same")
 
-    given = {"roi_weight_map": arrays["importance"]} if math.prod(arrays["importance"].shape) else {}
-    results = [sliding_window_inference(volumes, predictor=predict, **options, **more) for more in ({}, given)]
+    maps: tuple[dict[str, torch.Tensor], ...] = ({}, {"roi_weight_map": arrays["importance"]})
+    results = [sliding_window_inference(volumes, predictor=predict, **options, **each) for each in maps]
     np.savez(target, own=results[0].movedim(1, -1).numpy(), given=results[1].movedim(1, -1).numpy())
 
 

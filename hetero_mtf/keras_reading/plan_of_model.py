@@ -9,7 +9,7 @@ from typing import Any
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.plan import plan as planned
 
-OF_A_NETWORK = ("single", "equal", "filters", "batch", "hybrid", "grid", "pipeline")
+OF_A_NETWORK = ("single", "equal", "filters", "batch", "space", "hybrid", "grid", "pipeline")
 """The constructors whose first argument is a network."""
 
 _OF_GRAPH = "the network; `hm.Plan` takes a Keras model in its place."

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from hetero_mtf.errors import UnsupportedOptionError
 from hetero_mtf.graph.records import Layer, Variable
+from hetero_mtf.layers.reach import Reach
 
 Shape = tuple[int, ...]
 
@@ -47,6 +48,9 @@ class LayerKind(abc.ABC):
     draws : whether it may draw at random as it trains.
     reads_integers : whether its inputs may be of another dtype than the network.
     needs_flat : whether a flattened input must be whole, since its dimensions are treated differently.
+    pointwise : whether a position of the output reads no other positions of the inputs, but for statistics, so that space may be split.
+    reduces_space : whether the output has no positions, and may be computed from slabs of the input.
+    fill : what windows find outside the input.
     ignored_variables : names of variables of the Keras layer that do not enter what it computes.
     precision : what a layer of half precision computes in: COMPUTE, its compute dtype; FULL, at least float32, as Keras's normalisations
         do, what it gives is cast; ITS_OWN, what Keras's own call chooses.
@@ -64,6 +68,9 @@ class LayerKind(abc.ABC):
     draws: ClassVar[bool] = False
     reads_integers: ClassVar[bool] = False
     needs_flat: ClassVar[bool] = False
+    pointwise: ClassVar[bool] = False
+    reduces_space: ClassVar[bool] = False
+    fill: ClassVar[float] = 0.0
     ignored_variables: ClassVar[frozenset[str]] = frozenset()
     precision: ClassVar[str] = COMPUTE
     rounds_inputs: ClassVar[bool] = True
@@ -121,6 +128,10 @@ class LayerKind(abc.ABC):
     def layouts(self, layer: Layer) -> frozenset[str]:
         """Return the names of the layouts that are legal for `layer`."""
         return CHANNELWISE
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        """Return which positions of its inputs the layer reads along each spatial dimension; nothing where space cannot be split."""
+        return (Reach(),) * (max(map(len, inputs)) - 1) if self.pointwise else ()
 
     def needs(self, layer: Layer) -> frozenset[str]:
         """Return what is kept for the backward pass of `layer`, from which memory is computed.

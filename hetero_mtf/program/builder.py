@@ -14,6 +14,7 @@ from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.kind import ITS_OWN
 from hetero_mtf.mesh.batch_parts import Fed
 from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.operations.halo import exchange_halo
 from hetero_mtf.mesh.operations.precision import cast
 from hetero_mtf.mesh.operations.transfer import transfer
 from hetero_mtf.mesh.sources import Source
@@ -28,7 +29,7 @@ from hetero_mtf.program.ops.norm import NormOps
 from hetero_mtf.program.ops.sample_norm import SampleNormOps
 from hetero_mtf.program.ops.scaling import ScalingOps
 from hetero_mtf.program.ops.spatial import SpaceOps
-from hetero_mtf.program.ops.value import Value
+from hetero_mtf.program.ops.value import Slabs, Value, lies_in_slabs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,11 +41,13 @@ class InputLayout:
     sizes : (processors,) units of the channels; None for unsplit channels.
     axis : mesh axis of the channels; None for unsplit channels.
     batch : mtf.Dimension of the batch, whole or split.
+    slabs : positions of a spatial dimension that each processor needs; None for whole space.
     """
 
     sizes: tuple[int, ...] | None
     axis: str | None
     batch: mtf.Dimension
+    slabs: Slabs | None = None
 
 
 InputKey = tuple[int, InputLayout]
@@ -117,11 +120,10 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         for index in self._layouts:
             self.index = index
             self.sources.begin(Source(index, "forward"))
-            required = self._required_layout()
             for source in self.layer.inputs:
                 if source not in self._layouts:
                     sources.add(source)
-                    self._in_layout(source, values[source], required)
+                    self._in_layout(source, values[source], self._required_layout(values[source]))
         return frozenset(sources)
 
     def build(self, values: dict[int, Value]) -> None:
@@ -149,8 +151,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """Return the inputs of a layer in the layout that it requires."""
         self.index = index
         self.sources.begin(Source(index, "forward"))
-        required = self._required_layout()
-        return [self._in_layout(source, values[source], required) for source in self.layer.inputs]
+        return [self._in_layout(source, values[source], self._required_layout(values[source])) for source in self.layer.inputs]
 
     def _synchronise(self, inputs: Mapping[int, list[Value]]) -> None:
         """Normalise the inputs of batch norms whose synchronisations are merged."""
@@ -198,11 +199,22 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
 
     # Resharding of inputs into the layout that a layer requires.
 
-    def _required_layout(self) -> InputLayout:
-        """Return the layout that the present layer requires of its inputs."""
+    def _required_layout(self, value: Value) -> InputLayout:
+        """Return the layout that the present layer requires of an input."""
         layout = self.layout
         sizes = layout.sizes if layout.layout in ("row", "split") else None
-        return InputLayout(sizes, layout.axis if sizes is not None else None, self.batch_dimension())
+        return InputLayout(sizes, layout.axis if sizes is not None else None, self.batch_dimension(), self._required_slabs(value))
+
+    def _required_slabs(self, value: Value) -> Slabs | None:
+        """Return the positions of an input that each processor needs for its slab of the present layer's output."""
+        slabs, kind = self.output_slabs, kind_of(self.layer)
+        if slabs is None:
+            reduced = getattr(kind, "reduces_space", False) and not self.layout.sizes and self._is_here(value)
+            return self.slabs_of(value) if reduced else None
+        if kind.merges and value.tensor.shape.dims[1 + slabs.dimension].size < self.layer.output_shape[slabs.dimension]:
+            return None  # one position that is added to all others
+        reach = self.reach[slabs.dimension]
+        return Slabs(slabs.dimension, slabs.axis, tuple(reach.reads(*each) for each in slabs.ranges), kind.fill)
 
     def _in_layout(self, source: int, value: Value, required: InputLayout) -> Value:
         """Return `value` in a required layout, resharded at most once for all its readers."""
@@ -215,7 +227,15 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
 
     def _fits(self, value: Value, required: InputLayout) -> bool:
         split = value.sizes is None or self.axis_of(value.channels) == required.axis
-        return value.sizes == required.sizes and split and value.batch == required.batch and self._is_here(value)
+        alike = value.sizes == required.sizes and split and value.batch == required.batch
+        return alike and self._is_here(value) and self._has_slabs(value, required.slabs)
+
+    def _has_slabs(self, value: Value, required: Slabs | None) -> bool:
+        """Return whether processors have the positions required of a value."""
+        present = self.slabs_of(value)
+        if required is None or present is None:
+            return required is None and present is None
+        return dataclasses.replace(required, fill=present.fill) == present
 
     def _is_here(self, value: Value) -> bool:
         return value.tensor.mesh is self.mesh
@@ -226,6 +246,8 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         if not here and not self.graph.layers[source].inputs:
             batch = self._batch_of(source, required.batch)  # the batch is fed to this stage too, not transferred from another
             return self._in_layout(source, batch, required)
+        if required.slabs is not None:
+            return self._exchange(source, value, required.batch, required.slabs)
         cut = value.sizes is not None and required.sizes is not None
         if here and cut and not self._fits(value, dataclasses.replace(required, batch=value.batch)):
             value = self._in_layout(source, value, InputLayout(None, None, value.batch))
@@ -236,13 +258,28 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         resharded = self._laid_out(value.tensor, [required.batch, *value.tensor.shape.dims[1:]])
         return dataclasses.replace(value, tensor=resharded, logits=None)
 
+    def _exchange(self, source: int, value: Value, batch: mtf.Dimension, slabs: Slabs) -> Value:
+        """Return `value`, whatever its layout, with the positions required of each processor."""
+        _, *space, channels = value.tensor.shape.dims
+        outer = [self._whole_space(at, d) for at, d in enumerate(space) if at != slabs.dimension]
+        whole = channels if value.sizes is None else mtf.Dimension(f"layer{source}", channels.size)
+        along = space[slabs.dimension]
+        read = self.dimension_in(slabs, along.size)
+        tensor = exchange_halo(value.tensor, along, slabs.ranges, read, slabs.fill, [batch, *outer, whole], self.mesh)
+        return Value(tensor)
+
+    def _whole_space(self, at: int, dimension: mtf.Dimension) -> mtf.Dimension:
+        """Return a spatial dimension that does not lie in slabs."""
+        return mtf.Dimension(f"space{at}", dimension.size) if lies_in_slabs(dimension) else dimension
+
     def _laid_out(self, tensor: Tensor, dimensions: Sequence[mtf.Dimension]) -> Tensor:
-        """Return a tensor of this mesh or another one on this mesh, with these dimensions of the same extents."""
-        shape = mtf.Shape(list(dimensions))
-        return mtf.reshape(tensor, shape) if tensor.mesh is self.mesh else transfer(tensor, self.mesh, shape)
+        """Return a tensor of this mesh or another one on this mesh, with these dimensions of the same extents, none of them in slabs."""
+        shape = mtf.Shape([self._whole_space(at - 1, d) for at, d in enumerate(dimensions)])
+        apart = tensor.mesh is not self.mesh or any(map(lies_in_slabs, tensor.shape.dims))
+        return transfer(tensor, self.mesh, shape) if apart else mtf.reshape(tensor, shape)
 
     def output(self, source: int, value: Value) -> Value:
-        """Return an output with whole channels; a sigmoid is gathered before it is applied, so that the loss gets the logits.
+        """Return an output with whole channels, space as it is; a sigmoid is gathered before it is applied, for the loss to get the logits.
 
         Parameters
         ----------
@@ -250,7 +287,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         value : its output.
         """
         self.index = source
-        unsplit = InputLayout(None, None, value.batch)
+        unsplit = InputLayout(None, None, value.batch, self.slabs_of(value))
         if value.sizes is None or value.logits is None or value.logits[1] != "sigmoid":
             return self._in_layout(source, value, unsplit)
         logits, name = value.logits
@@ -266,7 +303,7 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """
         self.index = source
         batch = mtf.Dimension("batch", self.batch_size)
-        if value.batch == batch:
+        if value.batch == batch and self.slabs_of(value) is None:
             return value
         logits = value.logits if value.logits and value.logits[1] in ("softmax", "sigmoid") else None
         tensor = value.tensor if logits is None else logits[0]

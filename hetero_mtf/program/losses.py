@@ -18,7 +18,7 @@ from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.precision import cast
-from hetero_mtf.program.ops.value import Value
+from hetero_mtf.program.ops.value import Value, lies_in_slabs
 
 # Keras's losses of which a sample's value depends on that sample alone. Hinge losses look at all labels, to see whether they are binary.
 SAMPLEWISE_LOSSES = frozenset(
@@ -105,7 +105,7 @@ def weighted_loss(loss: Any, output: Value, y: Fed, weight: Fed, scale: tf.Tenso
     batch, *features = source.shape.dims
     mesh = source.mesh
     targets, weights = (
-        import_batch(mesh, tensor, mtf.Shape([batch, *(mtf.Dimension(f"{of}{i}", int(n)) for i, n in enumerate(tensor.shape[1:]))]))
+        import_batch(mesh, tensor, mtf.Shape([batch, *_dimensions(of, [int(n) for n in tensor.shape[1:]], features)]))
         for of, tensor in (("target", y), ("weight", weight))
     )
     factor = mtf.import_tf_tensor(mesh, scale, mtf.Shape([]))
@@ -123,12 +123,19 @@ def weighted_loss(loss: Any, output: Value, y: Fed, weight: Fed, scale: tf.Tenso
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
         inputs = [source, targets, weights, factor, dy]
-        to_source = Local("loss_gradient", backward, inputs, [(source.shape, source.dtype)], unsplit=features)
+        to_source = Local("loss_gradient", backward, inputs, [(source.shape, source.dtype)], unsplit=whole)
         return [to_source.outputs[0], None, None, None]
 
-    inputs = [source, targets, weights, factor]
-    operation = Local("loss", forward, inputs, [(mtf.Shape([]), source.dtype)], summed=[batch], unsplit=features, gradient=gradient)
-    return operation.outputs[0]
+    inputs, outputs = [source, targets, weights, factor], [(mtf.Shape([]), source.dtype)]
+    whole = [d for d in features if not lies_in_slabs(d)]
+    return Local("loss", forward, inputs, outputs, summed=source.shape.dims[:-1], unsplit=whole, gradient=gradient).outputs[0]
+
+
+def _dimensions(name: str, extents: Sequence[int], features: Sequence[mtf.Dimension]) -> list[mtf.Dimension]:
+    """Return the dimensions of targets or weights behind the batch: in slabs where those of the output are."""
+    like = dict(enumerate(features[: len(extents)]))
+    own = [mtf.Dimension(f"{name}{i}", n) for i, n in enumerate(extents)]
+    return [like[i] if i in like and lies_in_slabs(like[i]) and like[i].size == d.size else d for i, d in enumerate(own)]
 
 
 def _unsplit_loss(loss: Any, activation: str, source: Tensor, inputs: Sequence[Tensor], share: float) -> Tensor:

@@ -16,6 +16,7 @@ class Dense(MixingKind):
     """`keras.layers.Dense` over the last dimension; kernel (inputs, units)."""
 
     keras_class = "Dense"
+    pointwise = True
     units_option = "units"
     kept = ("units", *MixingKind.kept)
     fixed = {**MixingKind.fixed, "lora_rank": (None,), "lora_alpha": (None,)}

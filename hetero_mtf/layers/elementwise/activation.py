@@ -77,6 +77,7 @@ class Activation(LayerKind):
     """`keras.layers.Activation`."""
 
     keras_class = "Activation"
+    pointwise = True
     kept = ("activation",)
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,6 +100,7 @@ class ReLU(LayerKind):
     """`keras.layers.ReLU`: a rectifier with optional ceiling, slope and threshold."""
 
     keras_class = "ReLU"
+    pointwise = True
     kept = ("max_value", "negative_slope", "threshold")
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
@@ -115,6 +117,7 @@ class Softmax(LayerKind):
     """`keras.layers.Softmax` over the channels."""
 
     keras_class = "Softmax"
+    pointwise = True
     backward = frozenset({"output"})
     fixed = {"axis": (-1,)}
 
@@ -132,6 +135,7 @@ class LeakyReLU(LayerKind):
     """`keras.layers.LeakyReLU`."""
 
     keras_class = "LeakyReLU"
+    pointwise = True
     kept = ("negative_slope",)
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
@@ -145,6 +149,7 @@ class ELU(LayerKind):
     """`keras.layers.ELU`."""
 
     keras_class = "ELU"
+    pointwise = True
     kept = ("alpha",)
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
@@ -158,6 +163,7 @@ class PReLU(LayerKind):
     """`keras.layers.PReLU`: max(x, 0) - alpha max(-x, 0), alpha learnt for each element, or shared along some dimensions."""
 
     keras_class = "PReLU"
+    pointwise = True
     kept = ("shared_axes", "alpha_regularizer")
     fixed = {"alpha_constraint": (None,)}
     free = frozenset({"alpha_initializer"})

@@ -14,6 +14,7 @@ class Dropout(LayerKind):
     """`keras.layers.Dropout`; the mask is drawn for the whole tensor, so it is the same under every plan."""
 
     keras_class = "Dropout"
+    pointwise = True
     draws = True
     backward = frozenset()
     kept: ClassVar[tuple[str, ...]] = ("rate", "seed", "noise_shape")
@@ -62,6 +63,7 @@ class GaussianNoise(LayerKind):
     """`keras.layers.GaussianNoise`: plus a normal number of mean 0."""
 
     keras_class = "GaussianNoise"
+    pointwise = True
     draws = True
     backward = frozenset()
     kept = ("stddev", "seed")

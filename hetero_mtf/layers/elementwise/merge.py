@@ -8,12 +8,14 @@ from typing import Any
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape, extent
+from hetero_mtf.layers.reach import Reach
 
 
 class Merge(LayerKind):
     """An elementwise function of several inputs, broadcast to one shape; inputs of fewer dimensions get ones behind the batch."""
 
     merges = True
+    pointwise = True
     operation: str
 
     def settled(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> dict[str, Any]:
@@ -33,6 +35,9 @@ class Merge(LayerKind):
 
     def layouts(self, layer: Layer) -> frozenset[str]:
         return CHANNELWISE if layer.attributes["alike"] else REPLICATED
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return super().reach(attributes, inputs) if len({len(shape) for shape in inputs}) == 1 else ()
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.merge(inputs, self.operation)
@@ -90,6 +95,7 @@ class Concatenate(LayerKind):
     """`keras.layers.Concatenate` over the channels; split inputs are gathered first."""
 
     keras_class = "Concatenate"
+    pointwise = True
     backward = frozenset()
     kept = ("axis",)
 

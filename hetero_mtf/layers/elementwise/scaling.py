@@ -16,6 +16,7 @@ class Rescaling(LayerKind):
     """`keras.layers.Rescaling` by one number, or one a channel, plus one number, or one a channel."""
 
     keras_class = "Rescaling"
+    pointwise = True
     backward = frozenset()
     kept = ("scale", "offset")
 
@@ -49,6 +50,7 @@ class Normalization(LayerKind):
     """
 
     keras_class = "Normalization"
+    pointwise = True
     backward = frozenset()
     kept = ("axis", "mean", "variance", "invert")
     ignored_variables = frozenset({"count"})

@@ -14,6 +14,7 @@ class BatchNormalization(LayerKind):
     """`keras.layers.BatchNormalization` over the channels, with Keras 3's biased variance in the moving average too."""
 
     keras_class = "BatchNormalization"
+    pointwise = True
     precision = FULL
     kept = ("momentum", "epsilon", "center", "scale", "gamma_regularizer", "beta_regularizer")
     fixed = {

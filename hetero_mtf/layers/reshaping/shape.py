@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.kind import CHANNELWISE, INTEGERS, REPLICATED, LayerKind, Shape, extent
+from hetero_mtf.layers.reach import Reach
 
 
 class InputLayer(LayerKind):
@@ -34,6 +35,9 @@ class InputLayer(LayerKind):
 
     def layouts(self, layer: Layer) -> frozenset[str]:
         return REPLICATED
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return (Reach(),) * (len(attributes["shape"]) - 1)
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.batch()
@@ -71,6 +75,9 @@ class ZeroPadding2D(LayerKind):
         space = (n + sum(sides) for n, sides in zip(inputs[0][:-1], attributes["padding"]))
         return (*space, inputs[0][-1])
 
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return tuple(Reach(before=before) for before, _ in attributes["padding"])
+
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.pad_space(inputs[0], layer.attributes["padding"])
 
@@ -102,6 +109,9 @@ class Cropping2D(LayerKind):
         space = (n - sum(sides) for n, sides in zip(inputs[0][:-1], attributes["cropping"]))
         return (*space, inputs[0][-1])
 
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return tuple(Reach(before=-before) for before, _ in attributes["cropping"])
+
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.crop_space(inputs[0], layer.attributes["cropping"])
 
@@ -129,6 +139,11 @@ class UpSampling2D(LayerKind):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return (*(n * times for n, times in zip(inputs[0], attributes["size"])), inputs[0][-1])
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        if attributes.get("interpolation", "nearest") != "nearest":
+            return ()
+        return tuple(Reach(times, times, transposed=True) for times in attributes["size"])
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         return b.enlarge_space(inputs[0], **layer.attributes)

@@ -9,7 +9,8 @@ from hetero_mtf.errors import UnsupportedError
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.contraction.kernel import MixingKind
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, LayerKind, Shape
-from hetero_mtf.layers.windowed.window import convolved_space
+from hetero_mtf.layers.reach import Reach
+from hetero_mtf.layers.windowed.window import convolved_reach, convolved_space
 
 
 class Convolution(MixingKind):
@@ -38,6 +39,9 @@ class Convolution(MixingKind):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return (*convolved_space(attributes, inputs[0][:-1]), attributes["filters"])
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return convolved_reach(attributes, inputs[0][:-1])
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         attributes = layer.attributes
@@ -78,6 +82,9 @@ class GroupedConvolution(LayerKind):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return self.plain.output_shape(attributes, inputs)
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return self.plain.reach(attributes, inputs)
 
     def layouts(self, layer: Layer) -> frozenset[str]:
         return CHANNELWISE if layer.attributes.get("apart") and layer.attributes["activation"] != "softmax" else REPLICATED

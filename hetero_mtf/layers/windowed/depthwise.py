@@ -8,7 +8,8 @@ from typing import Any
 from hetero_mtf.graph.records import Layer, Variable
 from hetero_mtf.layers.contraction.kernel import KernelKind, MixingKind
 from hetero_mtf.layers.kind import CHANNELWISE, REPLICATED, Shape, extent
-from hetero_mtf.layers.windowed.window import convolved_space
+from hetero_mtf.layers.reach import Reach
+from hetero_mtf.layers.windowed.window import convolved_reach, convolved_space
 
 
 class DepthwiseConv2D(KernelKind):
@@ -41,6 +42,9 @@ class DepthwiseConv2D(KernelKind):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return (*convolved_space(attributes, inputs[0][:-1]), inputs[0][-1] * attributes["depth_multiplier"])
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return convolved_reach(attributes, inputs[0][:-1])
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
         channels, multiplier = inputs[0][-1], attributes["depth_multiplier"]
@@ -92,6 +96,9 @@ class SeparableConv2D(MixingKind):
 
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return (*convolved_space(attributes, inputs[0][:-1]), attributes["filters"])
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return convolved_reach(attributes, inputs[0][:-1])
 
     def variables(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Variable, ...]:
         channels, multiplier, filters = inputs[0][-1], attributes["depth_multiplier"], attributes["filters"]

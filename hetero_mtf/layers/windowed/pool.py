@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.kind import FULL, LayerKind, Shape, extent
-from hetero_mtf.layers.windowed.window import window_shape
+from hetero_mtf.layers.reach import Reach
+from hetero_mtf.layers.windowed.window import window_reach, window_shape
 
 
 class Pooling(LayerKind):
@@ -19,6 +21,9 @@ class Pooling(LayerKind):
     def output_shape(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
         return (*window_shape(inputs[0][:-1], attributes["pool_size"], attributes["strides"], attributes["padding"]), inputs[0][-1])
 
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        return window_reach(inputs[0][:-1], attributes["pool_size"], attributes["strides"], attributes["padding"])
+
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return float(extent(output) * extent(tuple(attributes["pool_size"])))
 
@@ -27,6 +32,7 @@ class MaxPooling2D(Pooling):
     """`keras.layers.MaxPooling2D`."""
 
     keras_class = "MaxPooling2D"
+    fill = -math.inf
     backward = frozenset({"input", "output"})
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
@@ -58,6 +64,7 @@ class AveragePooling3D(AveragePooling2D):
 class GlobalPooling(LayerKind):
     """One number a channel over all positions."""
 
+    reduces_space = True
     kept = ("keepdims",)
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"data_format": ("channels_last",)}
 

@@ -8,6 +8,7 @@ from typing import Any
 from hetero_mtf.graph.records import Layer
 from hetero_mtf.layers.contraction.kernel import MixingKind
 from hetero_mtf.layers.kind import Shape, extent
+from hetero_mtf.layers.reach import Reach, same_padding
 
 
 class TransposedConvolution(MixingKind):
@@ -24,6 +25,12 @@ class TransposedConvolution(MixingKind):
         outer = attributes["output_padding"] or [None] * len(attributes["kernel_size"])
         columns = zip(inputs[0][:-1], attributes["kernel_size"], attributes["strides"], outer)
         return (*(_extent(*column, attributes["padding"]) for column in columns), attributes["filters"])
+
+    def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
+        made = self.output_shape(attributes, inputs)
+        columns = zip(attributes["kernel_size"], attributes["strides"], made)
+        before = ((k, s, same_padding(n, k, s) if attributes["padding"] == "same" else 0) for k, s, n in columns)
+        return tuple(Reach(*each, transposed=True) for each in before)
 
     def flops(self, attributes: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> float:
         return 2.0 * extent(self.kernel_shape(attributes, inputs)) * extent(inputs[0][:-1])

@@ -26,6 +26,7 @@ def compute(
     *,
     unsplit: Iterable[mtf.Dimension] = (),
     renamed: Renamed = NOT_RENAMED,
+    placed: bool = False,
 ) -> Tensor:
     """Return a function of the slices of `inputs`, with its gradients.
 
@@ -41,6 +42,7 @@ def compute(
     output : mtf.Shape of the output; its dtype is that of the first input.
     unsplit : dimensions that the function needs whole.
     renamed : dimensions in slabs that have another name in the output.
+    placed : whether the function depends on the processor: (number of the processor, *slices) -> slice.
 
     Notes
     -----
@@ -50,15 +52,20 @@ def compute(
     names = {dimension.name for dimension in output.dims}
     summed = [dimension for tensor in inputs for dimension in tensor.shape.dims if renamed.get(dimension.name, dimension.name) not in names]
 
-    def forward(_: Processor, *slices: tf.Tensor) -> tf.Tensor:
-        return function(*slices)
+    def forward(p: Processor, *slices: tf.Tensor) -> tf.Tensor:
+        return function(p.pnum, *slices) if placed else function(*slices)
 
-    gradient = _gradient(name, function, inputs, output, unsplit, renamed)
+    gradient = _gradient(name, forward, inputs, output, unsplit, renamed)
     return Local(name, forward, inputs, [(output, inputs[0].dtype)], summed=summed, unsplit=unsplit, gradient=gradient).outputs[0]
 
 
 def _gradient(
-    name: str, function: Function, inputs: Sequence[Tensor], output: mtf.Shape, unsplit: Sequence[mtf.Dimension], renamed: Renamed
+    name: str,
+    function: Callable[..., tf.Tensor],
+    inputs: Sequence[Tensor],
+    output: mtf.Shape,
+    unsplit: Sequence[mtf.Dimension],
+    renamed: Renamed,
 ) -> Gradient:
     """Return the gradient of `compute`."""
 
@@ -118,13 +125,13 @@ def input_gradients(
     return [by_input.get(index) for index in range(len(inputs))]
 
 
-def _differentiate(function: Function, members: Sequence[int]) -> Callable[..., Sequence[tf.Tensor]]:
+def _differentiate(function: Callable[..., tf.Tensor], members: Sequence[int]) -> Callable[..., Sequence[tf.Tensor]]:
     """Return the function that computes the gradients of some of the inputs on one processor."""
 
-    def differentiate(_: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
+    def differentiate(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
         *values, dy = slices
         copies = [tf.identity(value) for value in values]
         xs = [copies[i] for i in members]
-        return tf.gradients(function(*copies), xs, dy, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return tf.gradients(function(p, *copies), xs, dy, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     return differentiate

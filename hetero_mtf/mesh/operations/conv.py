@@ -13,6 +13,7 @@ from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import NOT_RENAMED, Renamed
 from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
 from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.operations.spatial import spatial
 
 _KERNELS = {
     2: (tf.raw_ops.Conv2D, tf.raw_ops.Conv2DBackpropInput, tf.raw_ops.Conv2DBackpropFilter),
@@ -46,32 +47,20 @@ def convolve(
     """
     batch, *space, channels_in = x.shape.dims
     *taps, _, channels_out = kernel.shape.dims
-    made, renamed = spatial(space, extents)
+    made, renamed, whole = spatial(space, extents)
     output = mtf.Shape([batch, *made, channels_out])
-    unsplit = [*(d for d in space if d.name not in renamed), *taps]
+    unsplit = [*whole, *taps]
     name = f"conv{len(space)}d"
     if groups == 1 and set(dilation) <= {1} and len(space) in _KERNELS:
         return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, unsplit, renamed)
 
-    def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    def function(_: int, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         if groups > 1:
             return convolved_in_groups(value, weights, groups, strides, padding, dilation)
         return tf.nn.convolution(value, weights, list(strides), padding, dilations=list(dilation) or None)
 
     of_groups = [channels_in, *kernel.shape.dims[-2:]] if groups > 1 else []
     return bilinear(name, _Derived(function), x, kernel, output, [*unsplit, *of_groups], renamed)
-
-
-def spatial(space: Sequence[mtf.Dimension], extents: Sequence[int | mtf.Dimension]) -> tuple[list[mtf.Dimension], Renamed]:
-    """Return the spatial dimensions of an output, and which of the input's have another name in it as they lie in slabs.
-
-    Parameters
-    ----------
-    space : of the input.
-    extents : of the output; a dimension where it lies in slabs.
-    """
-    made = [n if isinstance(n, mtf.Dimension) else mtf.Dimension(d.name, n) for d, n in zip(space, extents, strict=True)]
-    return made, {d.name: other.name for d, other in zip(space, made) if d.name != other.name}
 
 
 def convolve_transposed(
@@ -92,11 +81,60 @@ def convolve_transposed(
     *taps, channels_out, _ = kernel.shape.dims
     output = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels_out])
 
-    def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    def function(_: int, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         outer = None if output_padding is None else tuple(output_padding)
         return keras.ops.conv_transpose(value, weights, tuple(strides), padding, outer, "channels_last")
 
     return bilinear(f"conv{len(space)}d_transposed", _Derived(function), x, kernel, output, [*space, *taps])
+
+
+def convolve_transposed_slabs(
+    x: Tensor,
+    kernel: Tensor,
+    extents: Sequence[int | mtf.Dimension],
+    strides: Sequence[int],
+    before: Sequence[int],
+    along: int,
+    held: Sequence[tuple[int, int, int]],
+) -> Tensor:
+    """Return the transposed convolution of `x` in slabs, [batch, *extents, output channels].
+
+    Each processor spreads out what it has to all positions that it reaches, and keeps those of its slab.
+
+    Parameters
+    ----------
+    x, kernel, strides : as for `convolve_transposed`; one spatial dimension of `x` in slabs, all that its slab of the output reads.
+    extents : (space,) of the output; its dimension where it lies in slabs.
+    before : (space,) positions of the output in front of the first that are left out.
+    along : number of the spatial dimension in slabs.
+    held : (processors,) first position of `x`, and first and last but one of the output, of each.
+    """
+    batch, *space, _ = x.shape.dims
+    *taps, channels_out, _ = kernel.shape.dims
+    made, renamed, whole = spatial(space, extents)
+    output = mtf.Shape([batch, *made, channels_out])
+
+    def function(pnum: int, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        samples, *reads, _ = value.shape.as_list()
+        reached = [(n - 1) * s + k.size for n, s, k in zip(reads, strides, taps)]
+        spread = tf.nn.conv_transpose(value, weights, [samples, *reached, weights.shape[-2]], list(strides), "VALID")
+        begins, ends = list(before), [b + d.size for b, d in zip(before, made)]
+        first, begin, end = held[pnum]
+        offset = before[along] - first * strides[along]
+        begins[along], ends[along] = begin + offset, end + offset
+        return _window_of(spread, begins, ends)
+
+    unsplit = [*whole, *taps]
+    return bilinear(f"conv{len(space)}d_transposed", _Derived(function), x, kernel, output, unsplit, renamed)
+
+
+def _window_of(value: tf.Tensor, begins: Sequence[int], ends: Sequence[int]) -> tf.Tensor:
+    """Return [begin, end) of each spatial dimension of [batch, *space, channels], zeros where there is nothing."""
+    samples, *extents, channels = value.shape.as_list()
+    inside = [(min(max(b, 0), n), min(max(e, 0), n)) for b, e, n in zip(begins, ends, extents)]
+    cut = tf.slice(value, [0, *(b for b, _ in inside), 0], [samples, *(e - b for b, e in inside), channels])
+    sides = [(i - b, (e - b) - (i - b) - (j - i)) for b, e, (i, j) in zip(begins, ends, inside)]
+    return tf.pad(cut, [(0, 0), *sides, (0, 0)]) if any(map(any, sides)) else cut
 
 
 class Rule(Protocol):
@@ -127,21 +165,21 @@ class _Direct:
 
 
 class _Derived:
-    """A bilinear function whose gradients TensorFlow derives; neither gradient needs the value of its own argument."""
+    """A bilinear function of a processor's slices, whose gradients TensorFlow derives; neither needs the value of its own argument."""
 
-    def __init__(self, function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> None:
+    def __init__(self, function: Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]) -> None:
         self._function = function
 
     def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(self._function(value, weights), p.shapes[0])
+        return tf.ensure_shape(self._function(p.pnum, value, weights), p.shapes[0])
 
     def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         nothing = tf.zeros(p.shapes[0], dy.dtype)
-        return tf.ensure_shape(tf.gradients(self._function(nothing, weights), nothing, dy)[0], p.shapes[0])
+        return tf.ensure_shape(tf.gradients(self._function(p.pnum, nothing, weights), nothing, dy)[0], p.shapes[0])
 
     def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         nothing = tf.zeros(p.shapes[0], dy.dtype)
-        return tf.ensure_shape(tf.gradients(self._function(value, nothing), nothing, dy)[0], p.shapes[0])
+        return tf.ensure_shape(tf.gradients(self._function(p.pnum, value, nothing), nothing, dy)[0], p.shapes[0])
 
 
 def bilinear(

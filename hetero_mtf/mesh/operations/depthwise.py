@@ -9,10 +9,17 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.mesh.operations.spatial import spatial
 
 
 def convolve_depthwise(
-    x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, dilation: Sequence[int], name: str
+    x: Tensor,
+    kernel: Tensor,
+    extents: Sequence[int | mtf.Dimension],
+    strides: Sequence[int],
+    padding: str,
+    dilation: Sequence[int],
+    name: str,
 ) -> Tensor:
     """Return the depthwise 1-D or 2-D convolution of `x` with `kernel`, [batch, *extents, channels * multiplier].
 
@@ -20,7 +27,7 @@ def convolve_depthwise(
     ----------
     x : [batch, *space, channels].
     kernel : [*taps, channels, multiplier]; the channels may be laid out where the multiplier is 1.
-    extents : (space,) of the output.
+    extents : (space,) of the output; a dimension where it lies in slabs.
     strides, dilation : (space,).
     padding : "same" or "valid".
     name : name of the output's channels where the multiplier is above 1.
@@ -28,17 +35,18 @@ def convolve_depthwise(
     batch, *space, channels = x.shape.dims
     multiplier = kernel.shape.dims[-1]
     output = channels if multiplier.size == 1 else mtf.Dimension(name, channels.size * multiplier.size)
-    shape = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), output])
+    made, renamed, whole = spatial(space, extents)
+    shape = mtf.Shape([batch, *made, output])
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         return keras.ops.depthwise_conv(value, weights, tuple(strides), padding, "channels_last", tuple(dilation))
 
-    unsplit = [*space, *kernel.shape.dims[:-2], *([channels] if multiplier.size > 1 else [])]
-    return compute("depthwise", function, [x, kernel], shape, unsplit=unsplit)
+    unsplit = [*whole, *kernel.shape.dims[:-2], *([channels] if multiplier.size > 1 else [])]
+    return compute("depthwise", function, [x, kernel], shape, unsplit=unsplit, renamed=renamed)
 
 
 def convolve_apart(
-    x: Tensor, kernel: Tensor, extents: Sequence[int], strides: Sequence[int], padding: str, dilation: Sequence[int]
+    x: Tensor, kernel: Tensor, extents: Sequence[int | mtf.Dimension], strides: Sequence[int], padding: str, dilation: Sequence[int]
 ) -> Tensor:
     """Return the convolution of each channel of `x` with its own kernel, [batch, *extents, channels], in any layout of the channels.
 
@@ -46,16 +54,18 @@ def convolve_apart(
     ----------
     x : [batch, *space, channels].
     kernel : [*taps, 1, channels], the kernel of a convolution with as many groups as channels and filters.
-    extents, strides, dilation : (space,).
+    extents, strides, dilation : (space,); of the extents a dimension where it lies in slabs.
     padding : "SAME" or "VALID".
     """
     batch, *space, channels = x.shape.dims
-    shape = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
+    made, renamed, whole = spatial(space, extents)
+    shape = mtf.Shape([batch, *made, channels])
 
     def function(value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         return convolved_in_groups(value, weights, value.shape[-1], strides, padding, dilation)
 
-    return compute("apart", function, [x, kernel], shape, unsplit=[*space, *kernel.shape.dims[:-1]])
+    unsplit = [*whole, *kernel.shape.dims[:-1]]
+    return compute("apart", function, [x, kernel], shape, unsplit=unsplit, renamed=renamed)
 
 
 def convolved_in_groups(

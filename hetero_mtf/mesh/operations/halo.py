@@ -3,6 +3,9 @@
 Along the dimension a processor holds a slab, and reads a range that may begin before its slab, end behind it, or lie elsewhere: windows
 that are larger than a neighbour's slab reach over it to the next one. Only what is read is sent, point to point. Positions outside the
 tensor are filled. The gradient is the reverse: what processors have for positions of a slab is sent to its holder, and added up there.
+
+What is exchanged may lie in any layout, also on another mesh: samples or channels that are split before and whole after are sent in the
+same messages.
 """
 
 from __future__ import annotations
@@ -18,39 +21,60 @@ from hetero_mtf.mesh.lowering import Lowering, lower_operation
 from hetero_mtf.mesh.operations.transfer import Box, Interval, Pieces, box_of, boxes_of, is_empty_box
 
 
-def exchange_halo(x: Tensor, dimension: mtf.Dimension, ranges: Sequence[Interval], read: mtf.Dimension, fill: float = 0.0) -> Tensor:
+def exchange_halo(
+    x: Tensor,
+    dimension: mtf.Dimension,
+    ranges: Sequence[Interval],
+    read: mtf.Dimension,
+    fill: float = 0.0,
+    others: Sequence[mtf.Dimension] = (),
+    mesh: mtf.Mesh | None = None,
+) -> Tensor:
     """Return what each processor reads along a dimension; what several read, each of them has.
 
     Parameters
     ----------
-    x : has the dimension, whole or in slabs.
+    x : has the dimension, whole or in slabs; a pending all-reduce of it is done before it is sent.
     dimension : along which positions are read.
     ranges : (places of the mesh axis,) [begin, end) that the processors there read, of positions of `dimension`; below 0 and above its
         size are positions that are filled. Nothing where they are equal.
     read : dimension of the result in its place; it lies on the mesh axis with the sizes of the ranges, and its size is their sum.
     fill : value of positions outside the tensor.
+    others : (dimensions - 1,) the other dimensions of the result, of the same extents; empty for those of `x`.
+    mesh : mesh of the result; None for that of `x`.
 
     Raises
     ------
     LayoutError
-        If the tensor lacks the dimension, or the sizes are not those of the ranges; the latter when the graph is lowered.
+        If the tensor lacks the dimension, the others have other extents, or the sizes are not those of the ranges; the latter when the
+        graph is lowered.
     """
-    return Halo(x, dimension, ranges, read, fill).outputs[0]
+    return Halo(x, dimension, ranges, read, fill, others, mesh).outputs[0]
 
 
 class Halo(mtf.Operation):
     """The operation of `exchange_halo`, with its parameters."""
 
     def __init__(
-        self, x: Tensor, dimension: mtf.Dimension, ranges: Sequence[Interval], read: mtf.Dimension, fill: float = 0.0
+        self,
+        x: Tensor,
+        dimension: mtf.Dimension,
+        ranges: Sequence[Interval],
+        read: mtf.Dimension,
+        fill: float = 0.0,
+        others: Sequence[mtf.Dimension] = (),
+        mesh: mtf.Mesh | None = None,
     ) -> None:
-        super().__init__([x], name="halo")
+        super().__init__([x], mesh=x.mesh if mesh is None else mesh, name="halo")
         if dimension not in x.shape.dims or read.size != sum(end - begin for begin, end in ranges):
             raise LayoutError(f"{list(ranges)} of {dimension} cannot be read from {x.shape} into {read}", "give ranges of a dimension")
         self.dimension, self.ranges, self.read, self.fill = dimension, tuple(ranges), read, fill
         self.place = x.shape.dims.index(dimension)
-        dims = list(x.shape.dims)
-        dims[self.place] = read
+        present = [d for d in x.shape.dims if d != dimension]
+        dims = list(others) or present
+        if [d.size for d in dims] != [d.size for d in present]:
+            raise LayoutError(f"{x.shape} cannot be exchanged with the other dimensions {dims}", "give dimensions of the same extents")
+        dims.insert(self.place, read)
         self._outputs = [mtf.Tensor(self, mtf.Shape(dims), x.dtype)]
 
     def gradient(self, grad_ys: Sequence[Tensor]) -> list[Tensor]:
@@ -67,7 +91,7 @@ class HaloGradient(mtf.Operation):
     """
 
     def __init__(self, halo: Halo, dy: Tensor) -> None:
-        super().__init__([dy], name="halo_gradient")
+        super().__init__([dy], mesh=halo.inputs[0].mesh, name="halo_gradient")
         self.halo = halo
         self._outputs = [mtf.Tensor(self, halo.inputs[0].shape, dy.dtype)]
 
@@ -75,8 +99,8 @@ class HaloGradient(mtf.Operation):
 @lower_operation.register(Halo)
 def _lower_halo(operation: Halo, lowering: Lowering) -> None:
     x, y = operation.inputs[0], operation.outputs[0]
-    impl = lowering.mesh_impl(operation)
-    pieces = Pieces(lowering.slices(x), impl.devices, boxes_of(impl, x.shape))
+    source, impl = lowering.mesh_impl(x), lowering.mesh_impl(y)
+    pieces = Pieces(lowering.slices(x), source.devices, boxes_of(source, x.shape))
 
     def read(pnum: int) -> tf.Tensor:
         begin, end = _range_of(operation, impl, pnum)
@@ -98,9 +122,9 @@ def _lower_halo(operation: Halo, lowering: Lowering) -> None:
 def _lower_gradient(operation: HaloGradient, lowering: Lowering) -> None:
     """Send what processors have for positions of a slab to its holders, from each place of the axis, and add it up."""
     halo, dx, dy = operation.halo, operation.outputs[0], operation.inputs[0]
-    impl = lowering.mesh_impl(operation)
+    impl, there = lowering.mesh_impl(dx), lowering.mesh_impl(dy)
     slices = lowering.slices(dy)
-    sources = [Pieces(slices_there, impl.devices, held) for slices_there, held in _by_place(halo, impl, dy.shape, slices)]
+    sources = [Pieces(slices_there, there.devices, held) for slices_there, held in _by_place(halo, there, dy.shape, slices)]
 
     def summed(pnum: int) -> tf.Tensor:
         slab = box_of(impl, dx.shape, pnum)

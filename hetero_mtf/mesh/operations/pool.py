@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.conv import spatial
 from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.operations.spatial import spatial
 
 NO_SLABS: Mapping[int, mtf.Dimension] = MappingProxyType({})
 _WITHOUT_KERNELS = (tf.float64, tf.float16)  # TensorFlow has none to pool volumes in these
@@ -40,8 +40,8 @@ def pool(
     """
     batch, *space, channels = x.shape.dims
     extents = [-(-n.size // s) if padding == "SAME" else -(-(n.size - k + 1) // s) for n, k, s in zip(space, window, strides)]
-    made, renamed = spatial(space, [slabs.get(at, n) for at, n in enumerate(extents)])
-    output, space = mtf.Shape([batch, *made, channels]), [d for d in space if d.name not in renamed]
+    made, renamed, whole = spatial(space, [slabs.get(at, n) for at, n in enumerate(extents)])
+    output, space = mtf.Shape([batch, *made, channels]), whole
     if len(extents) == 3 and x.dtype in _WITHOUT_KERNELS:
         return compute(f"{mode}_pool", _in_two(mode, window, strides, padding), [x], output, unsplit=space, renamed=renamed)
     if len(extents) == 1:
@@ -148,16 +148,18 @@ def crop_space(x: Tensor, cropping: Sequence[Sequence[int]]) -> Tensor:
 
     Parameters
     ----------
-    cropping : (space, 2) positions left out before and after.
+    cropping : (space, 2) positions left out before and after; where there are none the dimension may lie in slabs.
     """
     batch, *space, channels = x.shape.dims
     narrower = [mtf.Dimension(d.name, d.size - sum(sides)) for d, sides in zip(space, cropping)]
+    cropped = [d for d, sides in zip(space, cropping) if any(sides)]
     begins = [0, *(before for before, _ in cropping), 0]
 
     def function(value: tf.Tensor) -> tf.Tensor:
-        return tf.slice(value, begins, [value.shape[0], *(d.size for d in narrower), value.shape[-1]])
+        left = [n - sum(sides) for n, sides in zip(value.shape[1:-1], cropping)]
+        return tf.slice(value, begins, [value.shape[0], *left, value.shape[-1]])
 
-    return compute("crop", function, [x], mtf.Shape([batch, *narrower, channels]), unsplit=space)
+    return compute("crop", function, [x], mtf.Shape([batch, *narrower, channels]), unsplit=cropped)
 
 
 def repeated(size: Sequence[int]) -> Callable[[tf.Tensor], tf.Tensor]:

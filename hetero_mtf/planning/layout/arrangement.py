@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of
+from hetero_mtf.layers.reach import Reach
 from hetero_mtf.planning.layout.records import LayerLayout
 
 PAIRINGS = ("pairs", "gather")
@@ -92,6 +93,18 @@ def trunk(graph: LayerGraph) -> frozenset[int]:
 def splits_batch(layer: Layer) -> bool:
     """Return whether a layer may have its batch split: not if its kind says that it mixes samples."""
     return not getattr(kind_of(layer), "mixes_samples", False)
+
+
+def reach_of(graph: LayerGraph, index: int) -> tuple[Reach, ...]:
+    """Return which positions of its inputs a layer reads along each spatial dimension; nothing where space cannot be split.
+
+    Parameters
+    ----------
+    index : of the layer.
+    """
+    layer = graph.layers[index]
+    reach = getattr(kind_of(layer), "reach", None)
+    return reach(layer.attributes, [graph.layers[i].output_shape for i in layer.inputs]) if reach is not None else ()
 
 
 def draws_at_random(layer: Layer) -> bool:

@@ -10,6 +10,7 @@ from hetero_mtf.errors import PlanError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.layout.arrangement import Arrangement, arrange, lay_out, splits_batch
 from hetero_mtf.planning.layout.records import AXIS, BATCH_AXIS, FILTER_AXIS, LayerLayout, Stage
+from hetero_mtf.planning.layout.slabs import slab_dimension, slab_layouts
 from hetero_mtf.planning.layout.stage_from_layouts import split_by_samples, trimmed_grid, trimmed_stage, unsplit_stage
 from hetero_mtf.planning.solvers.apportionment import check_shares, proportional
 
@@ -168,6 +169,18 @@ def hybrid_stage(graph: LayerGraph, shares: Sequence[float], batch_size: int, bo
     sizes = [proportional(segment.units, shares).sizes for segment in arrangement.segments]
     samples = proportional(batch_size, shares).sizes
     return sized_stage(graph, arrangement, sizes, range(len(shares)), 0, samples)
+
+
+def space_stage(graph: LayerGraph, shares: Sequence[float], dimension: int | None) -> Stage:
+    """Return the stage that cuts one spatial dimension into slabs in proportion to `shares`.
+
+    Parameters
+    ----------
+    shares : (devices,) relative shares, zero to leave a device out.
+    dimension : number of the spatial dimension; None for the longest one of the input.
+    """
+    along = slab_dimension(graph) if dimension is None else dimension
+    return trimmed_stage(slab_layouts(graph, shares, along), range(len(shares)))
 
 
 def grid_stage(graph: LayerGraph, samples: Sequence[int], arrangement: Arrangement, sizes: Sequence[Sequence[int]], devices: Grid) -> Stage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-LAYOUTS = ("replicated", "batch", "column", "row", "split")
+LAYOUTS = ("replicated", "batch", "column", "row", "split", "space")
 PROOFS = ("optimal", "time limit", "heuristic")
 COLLECTIVES = {"all_reduce": ("ring", "butterfly", "halving_doubling", "two_level", "exchange", "nccl")}
 LEADERS = ("ring", "butterfly", "halving_doubling", "exchange")  # methods among the leaders of hosts
@@ -24,12 +24,17 @@ class LayerLayout:
     layer : index of the layer in the LayerGraph.
     name : the layer's name, for people.
     layout : "replicated" (every device computes all of it), "batch" (samples split), "column" (output channels split), "row"
-        (input channels split, partial sums added up) or "split" (input and output channels split alike).
-    sizes : (positions of the axis,) integer units of each device, zero allowed; empty when replicated or batch.
+        (input channels split, partial sums added up), "split" (input and output channels split alike) or "space" (one spatial dimension
+        of the output split).
+    sizes : (positions of the axis,) integer units of each device, zero allowed; empty when replicated, batch or space.
     axis : name of the mesh axis that the sizes are along.
     samples : (positions of the batch axis,) samples of each device, zero allowed; they sum to the plan's batch size, and other
-        batches are split in proportion. Given for "batch"; a layer split by channels may have them too, on another mesh axis.
+        batches are split in proportion. Given for "batch"; a layer split by channels or space may have them too, on another mesh axis.
     batch_axis : name of the mesh axis that the samples are along.
+    slabs : (positions of the slab axis,) positions of the output that each device has along `dimension`, zero allowed; they sum to its
+        extent. Given for "space".
+    dimension : number of the spatial dimension that lies in slabs, from 0.
+    slab_axis : name of the mesh axis that the slabs are along.
     """
 
     layer: int
@@ -39,6 +44,9 @@ class LayerLayout:
     axis: str = AXIS
     samples: tuple[int, ...] = ()
     batch_axis: str = AXIS
+    slabs: tuple[int, ...] = ()
+    dimension: int = 0
+    slab_axis: str = AXIS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,7 +37,7 @@ def trimmed_stage(layouts: Sequence[LayerLayout], devices: Sequence[int], fallba
     -----
     Where one device remains, every layer is replicated on it: a mesh of one splits nothing.
     """
-    used = [at for at in range(len(devices)) if any(parts[at] for e in layouts for parts in (e.sizes, e.samples) if parts)]
+    used = [at for at in range(len(devices)) if any(parts[at] for e in layouts for parts in (e.sizes, e.samples, e.slabs) if parts)]
     if len(used) < 2:
         idle = devices[0] if fallback is None else fallback
         return full_stage((LayerLayout(e.layer, e.name, "replicated") for e in layouts), (devices[used[0]] if used else idle,))
@@ -101,9 +101,8 @@ def split_by_samples(graph: LayerGraph, layers: Iterable[int], samples: Sequence
 
 
 def _at_places(entry: LayerLayout, columns: Sequence[int], rows: Sequence[int]) -> LayerLayout:
-    """Return a layout with its sizes at some places only, and its samples at some."""
-    if not entry.sizes and not entry.samples:
-        return entry
+    """Return a layout with its sizes and slabs at some places only, and its samples at some."""
     sizes = tuple(entry.sizes[at] for at in columns) if entry.sizes else ()
     samples = tuple(entry.samples[at] for at in rows) if entry.samples else ()
-    return dataclasses.replace(entry, sizes=sizes, samples=samples)
+    slabs = tuple(entry.slabs[at] for at in columns) if entry.slabs else ()
+    return dataclasses.replace(entry, sizes=sizes, samples=samples, slabs=slabs)

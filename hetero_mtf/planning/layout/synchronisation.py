@@ -34,7 +34,7 @@ def synchronisation_groups(graph: LayerGraph, layouts: Sequence[LayerLayout]) ->
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, entry in here.items():
         layer = graph.layers[index]
-        if takes_statistics(layer) and len(entry.samples) > 1 and not entry.sizes and index not in several:
+        if takes_statistics(layer) and len(entry.samples) > 1 and not entry.sizes and not entry.slabs and index not in several:
             alike = depths[index], entry.samples, entry.batch_axis, layer.compute_dtype
             groups.setdefault(alike, []).append(index)
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)

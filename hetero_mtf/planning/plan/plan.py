@@ -210,6 +210,27 @@ class Plan(PlanRecord):
         return cls(graph.digest, graph.dtype, batch_size, "batch", names, (stage,), gradient_sync=gradient_sync)
 
     @classmethod
+    def space(cls, graph: LayerGraph, shares: Sequence[float], cluster: Any, batch_size: int, dimension: int | None = None) -> Plan:
+        """Return the plan that cuts one spatial dimension of every layer into slabs in proportion to manual shares.
+
+        Layers that mix space otherwise, such as Flatten, are computed by every device.
+
+        Parameters
+        ----------
+        graph, shares, cluster, batch_size : as for `filters`.
+        dimension : number of the spatial dimension, from 0; None for the longest one of the input.
+
+        Raises
+        ------
+        PlanError
+            If the shares do not fit the devices, are negative or all zero, the batch size is less than 1, or no layer can lie in slabs of
+            that dimension.
+        """
+        names = manual.device_names(cluster)
+        stage = manual.space_stage(graph, manual.checked_shares(shares, names), dimension)
+        return cls(graph.digest, graph.dtype, _checked_batch(batch_size), "space", names, (stage,))
+
+    @classmethod
     def hybrid(
         cls,
         graph: LayerGraph,

@@ -6,10 +6,10 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 
-from hetero_mtf.graph.records import LayerGraph
+from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.json_records import Fault
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout.arrangement import channels, split_units, splits_batch
+from hetero_mtf.planning.layout.arrangement import channels, reach_of, split_units, splits_batch
 from hetero_mtf.planning.layout.records import LAYOUTS, PROOFS, DevicePart, LayerLayout, Prediction, Proof, Stage
 from hetero_mtf.planning.names import GRADIENT_SYNCS, STALE_SCHEDULES
 from hetero_mtf.planning.plan.collective_rule import rule_faults
@@ -141,7 +141,7 @@ def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_s
     if layout.layout not in LAYOUTS:
         return [Fault(f"{path}.layout", f"is {layout.layout!r}, must be one of {', '.join(LAYOUTS)}")]
     faults: list[Fault] = []
-    if layout.layout in ("replicated", "batch"):
+    if layout.layout in ("replicated", "batch", "space"):
         faults += [Fault(f"{path}.sizes", f"are {list(layout.sizes)}, must be empty for a {layout.layout} layer")] if layout.sizes else []
     else:
         faults += _parts_faults(layout.sizes, layout.axis, f"{path}.sizes", f"{path}.axis", axes)
@@ -150,7 +150,7 @@ def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_s
         return [*faults, Fault(f"{path}.samples", words)] if layout.samples else faults
     if layout.samples or layout.layout == "batch":
         faults += _samples_faults(layout, path, axes, batch_size)
-    return faults
+    return faults + _slab_faults(layout, path, axes)
 
 
 def _parts_faults(parts: tuple[int, ...], axis: str, path: str, axis_path: str, axes: dict[str, int]) -> list[Fault]:
@@ -171,6 +171,18 @@ def _samples_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_
     if layout.sizes and layout.batch_axis == layout.axis:
         words = f"is {layout.batch_axis!r}, which is the axis of the sizes too; give samples and sizes different axes"
         faults.append(Fault(f"{path}.batch_axis", words))
+    return faults
+
+
+def _slab_faults(layout: LayerLayout, path: str, axes: dict[str, int]) -> list[Fault]:
+    """Return what is wrong with the slabs of a layer, whatever the network."""
+    if layout.layout != "space":
+        words = f"are {list(layout.slabs)}, must be empty for a {layout.layout} layer"
+        return [Fault(f"{path}.slabs", words)] if layout.slabs else []
+    faults = _parts_faults(layout.slabs, layout.slab_axis, f"{path}.slabs", f"{path}.slab_axis", axes)
+    if layout.samples and layout.batch_axis == layout.slab_axis:
+        words = f"is {layout.slab_axis!r}, which is the axis of the samples too; give slabs and samples different axes"
+        faults.append(Fault(f"{path}.slab_axis", words))
     return faults
 
 
@@ -223,12 +235,15 @@ def _layout_on_layer(
     layout: LayerLayout, graph: LayerGraph, counts: tuple[int, ...], arriving: Mapping[int, LayerLayout], path: str
 ) -> list[Fault]:
     layer = graph.layers[layout.layer]
-    legal = kind_of(layer).layouts(layer) | ({"batch"} if splits_batch(layer) else frozenset())
+    reach = reach_of(graph, layout.layer)
+    legal = kind_of(layer).layouts(layer) | ({"batch"} if splits_batch(layer) else frozenset()) | ({"space"} if reach else frozenset())
     if layout.layout not in legal:
         words = f"is {layout.layout}, layer {layer.name} ({layer.kind}) can be {', '.join(sorted(legal))}"
         return [Fault(f"{path}.layout", words)]
     if layout.samples and not splits_batch(layer):
         return [Fault(f"{path}.samples", f"are {list(layout.samples)}, layer {layer.name} ({layer.kind}) needs the whole batch")]
+    if layout.layout == "space":
+        return _slabs_on_layer(layout, layer, len(reach), path)
     if not layout.sizes:
         return []
     units = split_units(graph, layout.layer, layout.layout, counts)
@@ -243,6 +258,17 @@ def _layout_on_layer(
             words = f"are {list(layout.sizes)}, layer {layer.name} reads {name} split as {list(other.sizes)}{along}, they must agree"
             faults.append(Fault(f"{path}.sizes", words))
     return faults
+
+
+def _slabs_on_layer(layout: LayerLayout, layer: Layer, rank: int, path: str) -> list[Fault]:
+    """Return where slabs do not fit a layer whose output has `rank` spatial dimensions."""
+    if not 0 <= layout.dimension < rank:
+        words = f"is {layout.dimension}, layer {layer.name} ({layer.kind}) has {rank} spatial dimensions, from 0"
+        return [Fault(f"{path}.dimension", words)]
+    extent = layer.output_shape[layout.dimension]
+    if sum(layout.slabs) != extent:
+        return [Fault(f"{path}.slabs", f"sums to {sum(layout.slabs)}, layer {layer.name} has {extent} positions there")]
+    return []
 
 
 def _layout_of_shared(layout: LayerLayout, graph: LayerGraph, held: dict[int, tuple[str, LayerLayout]], path: str) -> list[Fault]:

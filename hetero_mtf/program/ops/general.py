@@ -12,7 +12,7 @@ from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import elementwise
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.ops.layer_context import LayerContext
-from hetero_mtf.program.ops.value import Value
+from hetero_mtf.program.ops.value import Value, lies_in_slabs
 
 
 class GeneralOps(LayerContext):
@@ -43,7 +43,7 @@ class GeneralOps(LayerContext):
         shape = first.tensor.shape if first.features > 1 else self._output_shape(first)
         tensors = [first.tensor, *(self._channels_as(x, first) for x in inputs[1:]), *(self._variable(name, first) for name in variables)]
         split = [] if first.sizes is None else [first.channels.name]
-        unsplit = {d.name: d for t in tensors for d in t.shape.dims if d.name not in (*split, first.batch.name)}
+        unsplit = {d.name: d for t in tensors for d in self.whole(t.shape.dims) if d.name not in (*split, first.batch.name)}
         y = compute(self._operation_name, function, tensors, shape, unsplit=unsplit.values())
         return Value(y, first.sizes, first.features, first.unflat if shape == first.tensor.shape else ())
 
@@ -55,7 +55,10 @@ class GeneralOps(LayerContext):
         """Return the layer's output shape, in the layout of `x`."""
         *outer, last = self.layer.output_shape
         channels = x.channels if last == x.channels.size else mtf.Dimension(f"layer{self.index}", last)
-        return mtf.Shape([x.batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)), channels])
+        space = [mtf.Dimension(f"space{i}", n) for i, n in enumerate(outer)]
+        if len(space) == len(x.tensor.shape.dims) - 2:
+            space = [d if lies_in_slabs(d) else own for d, own in zip(x.tensor.shape.dims[1:-1], space)]
+        return mtf.Shape([x.batch, *space, channels])
 
     def _channels_as(self, x: Value, first: Value) -> Tensor:
         """Return the tensor of `x`, its channels named as those of `first` where there are as many."""

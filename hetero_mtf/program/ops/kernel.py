@@ -8,15 +8,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.layers.windowed.window import dilated
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
 from hetero_mtf.mesh.operations.compute_once import compute_once
 from hetero_mtf.mesh.operations.local import Processor
-from hetero_mtf.program.ops.layer_context import LayerContext
 from hetero_mtf.program.ops.value import Value
+from hetero_mtf.program.ops.windows import WindowOps
 
 
-class KernelOps(LayerContext):
+class KernelOps(WindowOps):
     """Convolutions, matrix product and bias."""
 
     def convolve(
@@ -26,15 +27,16 @@ class KernelOps(LayerContext):
         *taps, channels_in, filters = self.shape_of(kernel)
         own = x.channels if groups == 1 else mtf.Dimension("group", channels_in)
         variable = self.parameter(kernel, [*_taps(taps), own, self.output_dimension(filters)])
-        extents = self.layer.output_shape[:-1]
-        y = conv.convolve(x.tensor, variable, extents, strides, padding.upper(), dilation_rate, groups)
+        read, extents, padding = self.windows(x, dilated(taps, dilation_rate or [1] * len(taps)), strides, padding)
+        y = conv.convolve(read, variable, extents, strides, padding, dilation_rate, groups)
         return Value(y, self.output_sizes)
 
     def convolve_apart(self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int]) -> Value:
         """Return the convolution of `x` in as many groups as it has channels and filters; channels may be split."""
         *taps, _, _ = self.shape_of(kernel)
         variable = self.parameter(kernel, [*_taps(taps), mtf.Dimension("group", 1), x.channels])
-        y = depthwise.convolve_apart(x.tensor, variable, self.layer.output_shape[:-1], strides, padding.upper(), dilation_rate)
+        read, extents, padding = self.windows(x, dilated(taps, dilation_rate or [1] * len(taps)), strides, padding)
+        y = depthwise.convolve_apart(read, variable, extents, strides, padding, dilation_rate)
         return Value(y, x.sizes)
 
     def convolve_transposed(
@@ -43,15 +45,22 @@ class KernelOps(LayerContext):
         """Return the transposed convolution of `x` with the layer's variable `kernel`."""
         *taps, filters, _ = self.shape_of(kernel)
         variable = self.parameter(kernel, [*_taps(taps), self.output_dimension(filters), x.channels])
-        y = conv.convolve_transposed(x.tensor, variable, self.layer.output_shape[:-1], strides, padding, output_padding)
+        slabs, extents = self.output_slabs, self.output_space()
+        if slabs is None:
+            y = conv.convolve_transposed(x.tensor, variable, self.layer.output_shape[:-1], strides, padding, output_padding)
+        else:
+            reach = self.reach
+            held = self.held(reach[slabs.dimension])
+            y = conv.convolve_transposed_slabs(x.tensor, variable, extents, strides, [r.before for r in reach], slabs.dimension, held)
         return Value(y, self.output_sizes)
 
     def convolve_depthwise(self, x: Value, kernel: str, strides: Sequence[int], padding: str, dilation_rate: Sequence[int]) -> Value:
         """Return the convolution of each channel of `x` with its own part of the layer's variable `kernel`."""
         *taps, _, multiplier = self.shape_of(kernel)
         variable = self.parameter(kernel, [*_taps(taps), x.channels, mtf.Dimension("multiplier", multiplier)])
-        extents = self.layer.output_shape[:-1]
-        y = depthwise.convolve_depthwise(x.tensor, variable, extents, strides, padding, dilation_rate, f"layer{self.index}:depth")
+        read, extents, padding = self.windows(x, dilated(taps, dilation_rate), strides, padding)
+        name = f"layer{self.index}:depth"
+        y = depthwise.convolve_depthwise(read, variable, extents, strides, padding.lower(), dilation_rate, name)
         return Value(y, x.sizes)
 
     def multiply_matrix(self, x: Value, kernel: str) -> Value:

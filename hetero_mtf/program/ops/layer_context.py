@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -19,6 +20,7 @@ from hetero_mtf.mesh.sources import Sources
 from hetero_mtf.mesh.variables import Parameter, SliceVariables, Update, assign
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.solvers.apportionment import proportional
+from hetero_mtf.program.ops.value import SLABS, Slabs, Value, lies_in_slabs
 
 
 class LayerContext:
@@ -39,6 +41,7 @@ class LayerContext:
     ----------
     sizes : dimension name -> (processors,) units, of every laid-out dimension.
     axes : dimension name -> mesh axis name, of the same dimensions.
+    slabs : dimension name -> the positions of each processor, of the spatial dimensions among them.
     x : index of an input layer -> its batch.
     batch_size : samples in the batch, or in the microbatch that is built.
     microbatch : number of the microbatch, from 0; part of the masks' key.
@@ -64,7 +67,9 @@ class LayerContext:
     ) -> None:
         self.graph, self.mesh, self.variables = graph, mesh, variables
         self.training, self.seed, self.step = training, seed, step
+        self.stage = stage
         self.sizes: dict[str, tuple[int, ...]] = {}
+        self.slabs: dict[str, Slabs] = {}
         self.axes: dict[str, str] = {}
         self.parameters: dict[VariableKey, Parameter] = {}
         self.squares_rows = False  # whether the optimizer squares the gradient of each occurrence of a row
@@ -113,6 +118,41 @@ class LayerContext:
     def axis_of(self, dimension: mtf.Dimension) -> str | None:
         """Return the mesh axis that a dimension lies on, None if it is whole."""
         return self.axes.get(dimension.name)
+
+    def dimension_in(self, slabs: Slabs, extent: int) -> mtf.Dimension:
+        """Return a spatial dimension of which processors have certain positions; equal positions have one name.
+
+        Parameters
+        ----------
+        slabs : the positions.
+        extent : of the whole dimension.
+        """
+        own = slabs.sizes if slabs.tile(extent) else [f"{begin}to{end}" for begin, end in slabs.ranges]
+        name = f"{SLABS}{slabs.dimension}:{slabs.axis}:{'-'.join(map(str, own))}"
+        self.slabs[name] = dataclasses.replace(slabs, fill=0.0) if slabs.tile(extent) else slabs
+        return self.split_dimension(name, sum(slabs.sizes), slabs.sizes, slabs.axis)
+
+    def slabs_of(self, x: Value) -> Slabs | None:
+        """Return the positions that processors have of a value's spatial dimension in slabs, None where all are whole."""
+        return next((self.slabs[d.name] for d in x.tensor.shape.dims[1:-1] if d.name in self.slabs), None)
+
+    @property
+    def output_slabs(self) -> Slabs | None:
+        """The positions of the present layer's output that processors have; None where its space is whole."""
+        layout = self.layout
+        return Slabs.of_sizes(layout.dimension, layout.slab_axis, layout.slabs) if layout.slabs else None
+
+    def output_space(self) -> list[int | mtf.Dimension]:
+        """Return the extents of the present layer's output; the dimension of the one in slabs."""
+        extents: list[int | mtf.Dimension] = list(self.layer.output_shape[:-1])
+        slabs = self.output_slabs
+        if slabs is not None:
+            extents[slabs.dimension] = self.dimension_in(slabs, self.layer.output_shape[slabs.dimension])
+        return extents
+
+    def whole(self, dimensions: Sequence[mtf.Dimension]) -> list[mtf.Dimension]:
+        """Return the dimensions that do not lie in slabs."""
+        return [d for d in dimensions if not lies_in_slabs(d)]
 
     def parts_dimension(self, dimension: mtf.Dimension) -> mtf.Dimension:
         """Return a dimension with one unit on each processor of the mesh axis that a laid-out dimension lies on."""

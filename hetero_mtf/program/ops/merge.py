@@ -12,7 +12,7 @@ from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import pool
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.program.ops.layer_context import LayerContext
-from hetero_mtf.program.ops.value import Value
+from hetero_mtf.program.ops.value import Value, lies_in_slabs
 
 _MERGES: Mapping[str, Callable[..., tf.Tensor]] = {
     "add": lambda *values: functools.reduce(tf.add, values),
@@ -40,14 +40,14 @@ class MergeOps(LayerContext):
         unflat = inputs[0].unflat if inputs[0].channels.size == channels.channels.size else ()
         if name == "add" and all(t.shape == shape for t in tensors):
             return Value(functools.reduce(mtf.add, tensors), channels.sizes, features, unflat)
-        unsplit = shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:]
+        unsplit = self.whole(shape.dims[1:-1] if channels.sizes is not None else shape.dims[1:])
         return Value(compute(name, _MERGES[name], tensors, shape, unsplit=unsplit), channels.sizes, features, unflat)
 
     def _of_rank(self, x: Value, rank: int, like: Value) -> Tensor:
         """Return the tensor of `x` with dimensions of 1 after the batch, its channels named as those of `like` where there are as many."""
         batch, *outer, last = x.tensor.shape.dims
         ones = [mtf.Dimension(f"one{i}", 1) for i in range(rank - len(x.tensor.shape.dims))]
-        space = [mtf.Dimension(f"space{i}", d.size) for i, d in enumerate([*ones, *outer])]
+        space = [d if lies_in_slabs(d) else mtf.Dimension(f"space{i}", d.size) for i, d in enumerate([*ones, *outer])]
         shape = mtf.Shape([batch, *space, like.channels if last.size == like.channels.size else last])
         return x.tensor if x.tensor.shape == shape else mtf.reshape(x.tensor, shape)
 

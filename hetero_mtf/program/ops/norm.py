@@ -60,7 +60,8 @@ class NormOps(LayerContext):
         """Return `x` normalised by the statistics of the whole batch, in any layout of its samples, and these."""
         if self.index in self._normalized_together:
             return self._normalized_together.pop(self.index)
-        if self.axis_of(x.batch) is None:
+        laid_out = [d for d in x.tensor.shape.dims[: -x.features] if self.axis_of(d) is not None]
+        if not laid_out:
             return norm.normalize_batch(x.tensor, scale, offset, epsilon)
-        samples = self.sizes[x.batch.name]
-        return normalize_split_batch(x.tensor, scale, offset, epsilon, self.parts_dimension(x.batch), samples)
+        parts = [self.parts_dimension(d) for d in laid_out]
+        return normalize_split_batch(x.tensor, scale, offset, epsilon, parts, [self.sizes[d.name] for d in laid_out])

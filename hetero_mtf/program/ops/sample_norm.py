@@ -23,8 +23,9 @@ class SampleNormOps(LayerContext):
 
     def normalize_sample(self, x: Value, count: int, epsilon: float) -> Value:
         """Return `x` normalised over its last `count` dimensions."""
-        if x.sizes is not None:
-            both = sample_norm.layer_statistics(x.tensor, count, self.parts_dimension(x.channels))
+        laid_out = [d for d in x.tensor.shape.dims[-count:] if self.axis_of(d) is not None]
+        if laid_out:
+            both = sample_norm.layer_statistics(x.tensor, count, self.parts_dimension(laid_out[0]))
             return self._normalized(x, "layer_norm", lambda value, own: _by_statistics(value, own, [1] * count, epsilon), count, [both])
 
         def function(value: tf.Tensor) -> tf.Tensor:
@@ -35,8 +36,14 @@ class SampleNormOps(LayerContext):
 
     def normalize_groups(self, x: Value, groups: int, epsilon: float) -> Value:
         """Return `x` normalised over all positions and the channels of each of `groups` groups."""
-        if x.sizes is not None:
-            both = sample_norm.group_statistics(x.tensor, groups)
+        laid_out = [d for d in x.tensor.shape.dims[1:] if self.axis_of(d) is not None]
+        if laid_out:
+            in_slabs = x.sizes is None
+            both = (
+                sample_norm.slab_group_statistics(x.tensor, groups, self.parts_dimension(laid_out[0]))
+                if in_slabs
+                else sample_norm.group_statistics(x.tensor, groups)
+            )
             return self._normalized(x, "group_norm", lambda value, own: _by_statistics(value, own, (), epsilon), 1, [both])
 
         def function(value: tf.Tensor) -> tf.Tensor:
@@ -75,7 +82,7 @@ class SampleNormOps(LayerContext):
                 normal = normal + each if variable == "beta" else normal * each
             return normal
 
-        unsplit = dimensions[1:] if x.sizes is None else dimensions[1:-1]
+        unsplit = self.whole(dimensions[1:] if x.sizes is None else dimensions[1:-1])
         y = compute(name, scaled, [x.tensor, *statistics, *scales], x.tensor.shape, unsplit=unsplit)
         return dataclasses.replace(x, tensor=y, logits=None)
 

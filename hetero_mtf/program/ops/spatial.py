@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -11,35 +12,51 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.batch_parts import import_batch
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import pool
+from hetero_mtf.mesh.operations import slabs as in_slabs
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.program.ops.layer_context import LayerContext
-from hetero_mtf.program.ops.value import Value
+from hetero_mtf.mesh.operations.spatial import spatial
+from hetero_mtf.program.ops.value import Slabs, Value, lies_in_slabs
+from hetero_mtf.program.ops.windows import WindowOps
 
 
-class SpaceOps(LayerContext):
+class SpaceOps(WindowOps):
     """The batch itself, pooling, padding and flattening."""
 
     def batch(self) -> Value:
-        """Return the batch of the present input layer, whole or split by samples."""
-        return self._batch_of(self.index, self.batch_dimension())
+        """Return the batch of the present input layer, whole or split by samples or space."""
+        return self._batch_of(self.index, self.batch_dimension(), self.output_slabs)
 
-    def _batch_of(self, index: int, batch: mtf.Dimension) -> Value:
-        """Return the batch of an input layer under a dimension of the batch."""
+    def _batch_of(self, index: int, batch: mtf.Dimension, slabs: Slabs | None = None) -> Value:
+        """Return the batch of an input layer under a dimension of the batch, and in slabs."""
         *space, channels = self.graph.layers[index].output_shape
         dimensions = [batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space)), mtf.Dimension(f"layer{index}", channels)]
+        if slabs is not None:
+            dimensions[1 + slabs.dimension] = self.dimension_in(slabs, space[slabs.dimension])
         return Value(import_batch(self.mesh, self.x[index], mtf.Shape(dimensions)))
 
     def pool(self, x: Value, mode: str, pool_size: Sequence[int], strides: Sequence[int], padding: str) -> Value:
         """Return the maxima ("max") or means ("average") of windows of `x`."""
-        return dataclasses.replace(x, tensor=pool.pool(x.tensor, mode, pool_size, strides, padding.upper()), logits=None)
+        slabs = self.output_slabs
+        read, extents, left = self.windows(x, pool_size, strides, padding, -math.inf if mode == "max" else 0.0)
+        made = {at: n for at, n in enumerate(extents) if isinstance(n, mtf.Dimension)}
+        y = pool.pool(read, mode, pool_size, strides, left, made)
+        if slabs is not None and mode == "average" and padding == "same":  # positions outside do not count in the mean
+            begins = [begin for _, begin, _ in self.held(self.reach[slabs.dimension])]
+            y = in_slabs.scale_positions(y, self.padding_factors(pool_size, strides), slabs.dimension, begins)
+        return dataclasses.replace(x, tensor=y, logits=None)
 
     def mean_over_space(self, x: Value, keepdims: bool = False) -> Value:
         """Return the means over all positions."""
-        return self._spaced(x, pool.mean_over_space(x.tensor), keepdims)
+        if self.slabs_of(x) is None:
+            return self._spaced(x, pool.mean_over_space(x.tensor), keepdims)
+        return self._spaced(x, in_slabs.mean_over_slabs(x.tensor), keepdims)
 
     def maximum_over_space(self, x: Value, keepdims: bool = False) -> Value:
         """Return the maxima over all positions; equal maxima share the gradient."""
         batch, *space, channels = x.tensor.shape.dims
+        laid_out = [d for d in space if lies_in_slabs(d)]
+        if laid_out:
+            return self._spaced(x, in_slabs.maximum_over_slabs(x.tensor, self.parts_dimension(laid_out[0])), keepdims)
         axes = list(range(1, 1 + len(space)))
         y = compute("maximum_over_space", lambda value: tf.reduce_max(value, axes), [x.tensor], mtf.Shape([batch, channels]), unsplit=space)
         return self._spaced(x, y, keepdims)
@@ -47,7 +64,7 @@ class SpaceOps(LayerContext):
     def _spaced(self, x: Value, tensor: Tensor, keepdims: bool) -> Value:
         """Return a reduction over all positions, with spatial dimensions of 1 if `keepdims`."""
         batch, *space, channels = x.tensor.shape.dims
-        ones = [mtf.Dimension(d.name, 1) for d in space] if keepdims else []
+        ones = [mtf.Dimension(f"space{i}", 1) for i, _ in enumerate(space)] if keepdims else []
         return dataclasses.replace(x, tensor=mtf.reshape(tensor, mtf.Shape([batch, *ones, channels])) if ones else tensor, logits=None)
 
     def reshape(self, x: Value) -> Value:
@@ -61,11 +78,24 @@ class SpaceOps(LayerContext):
 
     def pad_space(self, x: Value, padding: Sequence[Sequence[int]]) -> Value:
         """Return `x` with zeros around its spatial dimensions."""
+        slabs = self.output_slabs
+        if slabs is not None:
+            return dataclasses.replace(x, tensor=self._moved(pool.pad_space(x.tensor, _but(padding, slabs))), logits=None)
         return dataclasses.replace(x, tensor=pool.pad_space(x.tensor, padding), logits=None)
 
     def crop_space(self, x: Value, cropping: Sequence[Sequence[int]]) -> Value:
         """Return `x` without positions at the ends of its spatial dimensions."""
+        slabs = self.output_slabs
+        if slabs is not None:
+            return dataclasses.replace(x, tensor=self._moved(pool.crop_space(x.tensor, _but(cropping, slabs))), logits=None)
         return dataclasses.replace(x, tensor=pool.crop_space(x.tensor, cropping), logits=None)
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of which each processor has what becomes its slab of the output, as that."""
+        batch, *_, channels = tensor.shape.dims
+        extents = self.output_space()
+        made, renamed, _ = spatial(tensor.shape.dims[1:-1], extents)
+        return compute("moved", tf.identity, [tensor], mtf.Shape([batch, *made, channels]), renamed=renamed)
 
     def enlarge_space(self, x: Value, size: Sequence[int], interpolation: str = "nearest") -> Value:
         """Return `x` with `size` times as many positions along each spatial dimension.
@@ -76,6 +106,11 @@ class SpaceOps(LayerContext):
         interpolation : "nearest", or in two dimensions "bilinear".
         """
         batch, *space, channels = x.tensor.shape.dims
+        slabs = self.output_slabs
+        if slabs is not None:
+            held = self.held(self.reach[slabs.dimension])
+            y = in_slabs.enlarge_slabs(x.tensor, size, self.output_space(), slabs.dimension, held)
+            return dataclasses.replace(x, tensor=y, logits=None)
         extents = [d.size * n for d, n in zip(space, size)]
         shape = mtf.Shape([batch, *(mtf.Dimension(d.name, n) for d, n in zip(space, extents)), channels])
         function = pool.repeated(size) if interpolation == "nearest" else pool.resized(extents, interpolation)
@@ -102,6 +137,11 @@ class SpaceOps(LayerContext):
             return dataclasses.replace(x, features=len(dimensions) - 1, logits=None)
         flat = mtf.Dimension(f"layer{self.index}", x.tensor.size // dimensions[0].size)
         return Value(mtf.reshape(x.tensor, mtf.Shape([dimensions[0], flat])), unflat=tuple(d.size for d in dimensions[1:]))
+
+
+def _but(sides: Sequence[Sequence[int]], slabs: Slabs) -> list[Sequence[int]]:
+    """Return what is added or left out around dimensions but that in slabs, where the halo has it."""
+    return [(0, 0) if at == slabs.dimension else each for at, each in enumerate(sides)]
 
 
 def _check_apart(x: Value, operation: str, keeps: bool) -> None:

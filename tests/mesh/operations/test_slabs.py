@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetero_mtf.layers.windowed.reach import Reach, same_padding
+from hetero_mtf.layers.reach import Reach, same_padding
 from hetero_mtf.layers.windowed.window import dilated, window_shape
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl

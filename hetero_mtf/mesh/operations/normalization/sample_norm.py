@@ -20,7 +20,7 @@ TWO = "statistics"
 
 
 def layer_statistics(x: Tensor, count: int, parts: mtf.Dimension) -> Tensor:
-    """Return [2, batch, ...]: mean and variance of `x` over its last `count` dimensions, of which the last is laid out.
+    """Return [2, batch, ...]: mean and variance of `x` over its last `count` dimensions, of which one is laid out.
 
     Each processor has the mean m_i and the sum of squared deviations M_i of its n_i values; these are gathered, and
 
@@ -32,7 +32,7 @@ def layer_statistics(x: Tensor, count: int, parts: mtf.Dimension) -> Tensor:
     ----------
     x : [batch, ..., channels].
     count : dimensions that the statistics are over.
-    parts : dimension with one unit on each processor of the channels' mesh axis.
+    parts : dimension with one unit on each processor of that dimension's mesh axis.
 
     References
     ----------
@@ -50,10 +50,7 @@ def layer_statistics(x: Tensor, count: int, parts: mtf.Dimension) -> Tensor:
         return tf.stack([tf.squeeze(mean, axes), deviation, number])[tf.newaxis]
 
     def joint(_: Processor, every: tf.Tensor) -> tf.Tensor:
-        means, deviations, numbers = every[:, 0], every[:, 1], every[:, 2]  # a processor without channels has zeros
-        mean = tf.reduce_sum(numbers * means, 0) / total
-        spread = tf.reduce_sum(deviations + numbers * tf.math.squared_difference(means, mean), 0)
-        return tf.stack([mean, spread / total])
+        return _joint_moments(every, total)
 
     def backward(_: Processor, value: tf.Tensor, both: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         # d mean / dx = 1 / n and d variance / dx = 2 (x - mean) / n: what the variance owes to the mean is 0, as sum (x - mean) = 0
@@ -111,6 +108,51 @@ def group_statistics(x: Tensor, groups: int) -> Tensor:
     own_shape = mtf.Shape([two, batch, channels])
     gathered = mtf.Shape([two, batch, mtf.Dimension(f"{channels.name}:all", channels.size)])
     return _statistics(x, "group_statistics", own, own_shape, gathered, None if alone else joint, own_shape, backward)
+
+
+def slab_group_statistics(x: Tensor, groups: int, parts: mtf.Dimension) -> Tensor:
+    """Return [2, batch, channels] as `group_statistics` does, of positions in slabs and whole channels.
+
+    Parameters
+    ----------
+    x : [batch, *space, channels], one spatial dimension laid out.
+    groups : number of groups.
+    parts : dimension with one unit on each processor of that dimension's mesh axis.
+    """
+    batch, *space, channels = x.shape.dims
+    three, two = mtf.Dimension(f"{TWO}:parts", 3), mtf.Dimension(TWO, 2)
+    size = channels.size // groups
+    total = math.prod(d.size for d in space) * size
+
+    def own(_: Processor, value: tf.Tensor) -> tf.Tensor:
+        samples, *extents, _ = value.shape.as_list()
+        apart = tf.reshape(value, [samples, math.prod(extents), groups, size])
+        mean = tf.reduce_mean(apart, [1, 3], keepdims=True)
+        deviation = tf.reduce_sum(tf.math.squared_difference(apart, mean), [1, 3])
+        number = tf.fill(deviation.shape, tf.constant(math.prod(extents) * size, value.dtype))
+        return tf.stack([tf.squeeze(mean, [1, 3]), deviation, number])[tf.newaxis]
+
+    def joint(_: Processor, every: tf.Tensor) -> tf.Tensor:
+        return tf.repeat(_joint_moments(every, total), size, axis=-1)
+
+    def backward(_: Processor, value: tf.Tensor, both: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        of_groups = tf.reduce_sum(tf.reshape(dy, [2, dy.shape[1], groups, size]), -1)
+        read = both[0], *tf.unstack(tf.repeat(of_groups, size, axis=-1))
+        mean, dmean, dvariance = (tf.reshape(each, [each.shape[0], *(1 for _ in space), each.shape[1]]) for each in read)
+        return (dmean + 2.0 * dvariance * (value - mean)) / total
+
+    of_groups = mtf.Dimension("groups", groups)
+    own_shape = mtf.Shape([parts, three, batch, of_groups])
+    gathered = mtf.Shape([mtf.Dimension(f"{parts.name}:all", parts.size), three, batch, of_groups])
+    return _statistics(x, "group_statistics", own, own_shape, gathered, joint, mtf.Shape([two, batch, channels]), backward)
+
+
+def _joint_moments(every: tf.Tensor, total: int) -> tf.Tensor:
+    """Return mean and variance, from means, sums of squared deviations and numbers of values of the parts [parts, 3, ...]."""
+    means, deviations, numbers = every[:, 0], every[:, 1], every[:, 2]  # a processor without values has zeros
+    mean = tf.reduce_sum(numbers * means, 0) / total
+    spread = tf.reduce_sum(deviations + numbers * tf.math.squared_difference(means, mean), 0)
+    return tf.stack([mean, spread / total])
 
 
 def _statistics(x: Tensor, name: str, own: Any, own_shape: mtf.Shape, gathered: Any, joint: Any, shape: mtf.Shape, backward: Any) -> Tensor:

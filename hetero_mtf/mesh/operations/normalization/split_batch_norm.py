@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,9 +18,9 @@ from hetero_mtf.mesh.sums.parts import Parts
 
 
 def normalize_split_batch(
-    x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, parts: mtf.Dimension, samples: Sequence[int]
+    x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, parts: Sequence[mtf.Dimension], sizes: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (y, mean, variance) as `normalize_batch` does, for a batch that is split over processors, in any sizes.
+    """Return (y, mean, variance) as `normalize_batch` does, for a batch of which samples or positions are split over processors.
 
     Each processor computes the mean m_i and the sum of squared deviations M_i of its n_i values per channel; these are gathered, and
 
@@ -32,11 +33,11 @@ def normalize_split_batch(
 
     Parameters
     ----------
-    x : [batch, ..., channels], the batch laid out.
+    x : [batch, *space, channels]; some of batch and space laid out, each along its own mesh axis.
     gamma, beta : [*channels], the last dimensions of `x`.
     epsilon : added to the variance.
-    parts : dimension with one unit on each processor of the batch's mesh axis.
-    samples : (processors,) samples of each of them, zero allowed.
+    parts : (laid-out dimensions,) dimensions with one unit on each processor of their mesh axes.
+    sizes : (laid-out dimensions, processors) samples or positions of each of them, zero allowed.
 
     References
     ----------
@@ -44,17 +45,26 @@ def normalize_split_batch(
     normalization", ICML 2015, section 3, for the gradients.
     """
     channels = gamma.shape.dims
-    rule = _rule(x, gamma, epsilon, samples)
+    reduced = x.shape.dims[: -len(channels)]
+    rule = _rule(x, gamma, epsilon, sizes)
     two = mtf.Dimension("statistics", 2)
-    own = Local("own_statistics", rule.own, [x], [(mtf.Shape([parts, two, *channels]), x.dtype)]).outputs[0]
-    # a name that is not laid out: the reshape gathers the parts on every processor
-    every = mtf.reshape(own, mtf.Shape([mtf.Dimension(f"{parts.name}:all", parts.size), two, *channels]))
+
+    def own_part(p: Processor, value: tf.Tensor) -> tf.Tensor:
+        own = rule.own(p, value)
+        return tf.reshape(own, [*(1 for _ in parts), *own.shape[1:]])
+
+    def joint(p: Processor, every: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return rule.joint(p, tf.reshape(every, [-1, *every.shape[len(parts) :]]))
+
+    own = Local("own_statistics", own_part, [x], [(mtf.Shape([*parts, two, *channels]), x.dtype)]).outputs[0]
+    # names that are not laid out: the reshape gathers the parts on every processor
+    every = mtf.reshape(own, mtf.Shape([*(mtf.Dimension(f"{part.name}:all", part.size) for part in parts), two, *channels]))
     statistic = (gamma.shape, x.dtype)
-    mean, variance = Local("joint_statistics", rule.joint, [every], [statistic, statistic]).outputs
+    mean, variance = Local("joint_statistics", joint, [every], [statistic, statistic]).outputs
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
         both = [(mtf.Shape([two, *channels]), x.dtype)]
-        pending = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], both, summed=x.shape.dims[:1]).outputs[0]
+        pending = Local("batch_norm_sums", rule.sums, [x, gamma, mean, variance, dy], both, summed=reduced).outputs[0]
         sums = Parts(pending).outputs
         # reading the sums does their all-reduce: dx needs those of the whole batch
         inputs = [x, gamma, mean, variance, dy, *sums]
@@ -108,9 +118,10 @@ def normalize_split_batches(
     Parameters
     ----------
     norms : at least one, of one dtype; no input depends on another one's output.
-    parts, samples : as for `normalize_split_batch`.
+    parts : dimension with one unit on each processor of the batch's mesh axis.
+    samples : (processors,) samples of each of them, zero allowed.
     """
-    rules = [_rule(norm.x, norm.gamma, norm.epsilon, samples) for norm in norms]
+    rules = [_rule(norm.x, norm.gamma, norm.epsilon, [samples]) for norm in norms]
     dtype, batch = norms[0].x.dtype, norms[0].x.shape.dims[0]
     width = mtf.Dimension("statistics", 2 * sum(norm.elements for norm in norms))
 
@@ -188,19 +199,19 @@ def _runs(values: Sequence[Any], length: int) -> list[Sequence[Any]]:
     return [values[start : start + length] for start in range(0, len(values), length)]
 
 
-def _rule(x: Tensor, gamma: Tensor, epsilon: float, samples: Sequence[int]) -> _Spread:
-    return (_FusedSpread if is_fused(x, gamma) else _Spread)(epsilon, x, gamma, samples)
+def _rule(x: Tensor, gamma: Tensor, epsilon: float, sizes: Sequence[Sequence[int]]) -> _Spread:
+    return (_FusedSpread if is_fused(x, gamma) else _Spread)(epsilon, x, gamma, sizes)
 
 
 class _Spread:
     """Batch normalisation whose statistics come from several processors."""
 
-    def __init__(self, epsilon: float, x: Tensor, gamma: Tensor, samples: Sequence[int]) -> None:
+    def __init__(self, epsilon: float, x: Tensor, gamma: Tensor, sizes: Sequence[Sequence[int]]) -> None:
         self.epsilon = epsilon
         reduced = x.shape.dims[: -len(gamma.shape.dims)]
         self.axes = list(range(len(reduced)))
-        positions = math.prod(dimension.size for dimension in reduced[1:])
-        self.counts = [float(n * positions) for n in samples]
+        whole = math.prod(dimension.size for dimension in reduced) // math.prod(map(sum, sizes))
+        self.counts = [float(math.prod(each) * whole) for each in itertools.product(*sizes)]
 
     def own(self, _: Processor, x: tf.Tensor) -> tf.Tensor:
         # m_i first, then M_i about it: sum x^2 - n m^2 would cancel where the mean is large against the deviations
@@ -248,8 +259,8 @@ class _FusedSpread(_Spread):
     The kernel of the backward pass's sums returns dy gamma / sqrt(variance + epsilon) with them, which is kept for dx.
     """
 
-    def __init__(self, epsilon: float, x: Tensor, gamma: Tensor, samples: Sequence[int]) -> None:
-        super().__init__(epsilon, x, gamma, samples)
+    def __init__(self, epsilon: float, x: Tensor, gamma: Tensor, sizes: Sequence[Sequence[int]]) -> None:
+        super().__init__(epsilon, x, gamma, sizes)
         self.scaled: dict[int, tf.Tensor] = {}
 
     def own(self, _: Processor, x: tf.Tensor) -> tf.Tensor:

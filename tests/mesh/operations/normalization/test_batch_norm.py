@@ -27,7 +27,7 @@ def values(extents: dict[str, int], dtype: str) -> list[tuple[np.ndarray, Any]]:
 def spread(samples: Sequence[int], outputs: slice) -> Callable[..., Sequence[Any]]:
     def build(_: Any, x: Any, gamma: Any, beta: Any) -> Sequence[Any]:
         parts = mtf.Dimension("parts", len(samples))
-        return normalize_split_batch(x, gamma, beta, 1e-3, parts, samples)[outputs]
+        return normalize_split_batch(x, gamma, beta, 1e-3, [parts], [samples])[outputs]
 
     return build
 

@@ -30,7 +30,7 @@ def values(dtype: str) -> list[tuple[np.ndarray, Any]]:
 def apart(samples: Sequence[int]) -> Any:
     def build(_: Any, *tensors: Any) -> list[Any]:
         parts = mtf.Dimension("parts", len(samples))
-        return [normalize_split_batch(*tensors[k : k + 3], 1e-3, parts, samples)[0] for k in (0, 3, 6)]
+        return [normalize_split_batch(*tensors[k : k + 3], 1e-3, [parts], [samples])[0] for k in (0, 3, 6)]
 
     return build
 
@@ -73,7 +73,7 @@ def test_an_output_that_no_loss_depends_on_has_no_gradient() -> None:
         return list(mtf.gradients([mtf.reduce_sum(mtf.square(ys[1]))], [tensors[3], tensors[4]]))
 
     def alone(_: Any, *tensors: Any) -> list[Any]:
-        y = normalize_split_batch(*tensors[3:6], 1e-3, mtf.Dimension("parts", 2), (4, 2))[0]
+        y = normalize_split_batch(*tensors[3:6], 1e-3, [mtf.Dimension("parts", 2)], [(4, 2)])[0]
         return list(mtf.gradients([mtf.reduce_sum(mtf.square(y))], [tensors[3], tensors[4]]))
 
     for a, b in zip(run(build, values("float64"), impl), run(alone, values("float64"), impl)):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetero_mtf.layers.windowed.reach import Reach, same_padding
+from hetero_mtf.layers.reach import Reach, same_padding
 
 REACHES = st.builds(Reach, st.integers(1, 5), st.integers(1, 4), st.integers(-2, 3), st.booleans())
 

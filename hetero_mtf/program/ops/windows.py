@@ -1,0 +1,70 @@
+"""What operations read of inputs in slabs: the other dimensions padded, and where each processor's positions begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetero_mtf.layers.reach import Reach, same_padding
+from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.operations import pool
+from hetero_mtf.planning.layout.arrangement import reach_of
+from hetero_mtf.program.ops.layer_context import LayerContext
+from hetero_mtf.program.ops.value import Value
+
+
+class WindowOps(LayerContext):
+    """Windows over a spatial dimension in slabs, of which each processor has all that its slab of the output reads."""
+
+    def windows(
+        self, x: Value, span: Sequence[int], strides: Sequence[int], padding: str, fill: float = 0.0
+    ) -> tuple[Tensor, list[int | mtf.Dimension], str]:
+        """Return what windows are laid over, the extents that they leave, and the padding that is left to TensorFlow.
+
+        Parameters
+        ----------
+        span : (space,) positions that a window spans.
+        strides : (space,) positions between windows.
+        padding : "same" or "valid".
+        fill : value of positions outside `x`.
+        """
+        slabs, extents = self.output_slabs, self.output_space()
+        if slabs is None:
+            return x.tensor, extents, padding.upper()
+        sides = [(0, 0)] * len(span)
+        if padding == "same":
+            space = x.tensor.shape.dims[1:-1]
+            sides = [same_sides(d.size, k, s) for d, k, s in zip(space, span, strides)]
+            sides[slabs.dimension] = (0, 0)  # is in the halo
+        return pool.pad_space(x.tensor, sides, fill) if any(map(any, sides)) else x.tensor, extents, "VALID"
+
+    @property
+    def reach(self) -> tuple[Reach, ...]:
+        """Which positions of its inputs the present layer reads along each spatial dimension."""
+        return reach_of(self.graph, self.index)
+
+    def held(self, reach: Reach) -> list[tuple[int, int, int]]:
+        """Return for each processor the first position of the input that it reads, and its slab [begin, end) of the output."""
+        slabs = self.output_slabs
+        assert slabs is not None
+        return [(reach.reads(*slabs.ranges[at])[0], *slabs.ranges[at]) for at in self.stage.places(slabs.axis)]
+
+    def padding_factors(self, window: Sequence[int], strides: Sequence[int]) -> list[np.ndarray]:
+        """Return (space,) arrays (extent of the output,): positions of each window, by those of them that are in the input."""
+        space = self.graph.layers[self.layer.inputs[0]].output_shape[:-1]
+        factors = []
+        for n, made, k, s in zip(space, self.layer.output_shape, window, strides):
+            begins = np.arange(made) * s - same_padding(n, k, s)
+            factors.append(k / (np.minimum(begins + k, n) - np.maximum(begins, 0)))
+        return factors
+
+
+def same_sides(size: int, window: int, stride: int) -> tuple[int, int]:
+    """Return the positions that TensorFlow's SAME adds before and after a dimension.
+
+    >>> same_sides(8, 3, 1), same_sides(8, 3, 2), same_sides(7, 2, 1)
+    ((1, 1), (0, 1), (0, 1))
+    """
+    before = same_padding(size, window, stride)
+    return before, max((-(-size // stride) - 1) * stride + window - size - before, 0)

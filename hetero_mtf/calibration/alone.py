@@ -69,7 +69,7 @@ def heaviest(context: MeasurementContext, curves: Sequence[Curve], device: int, 
     kinds = alike(context.graph)
     spent: dict[int, dict[str, float]] = {}
     for curve in curves:
-        if curve.device == device and curve.dimension not in ("batch", "alone") and curve.step_pass in LAYER_PASSES:
+        if curve.device == device and curve.dimension not in ("batch", "space", "alone") and curve.step_pass in LAYER_PASSES:
             spent.setdefault(curve.layer, {})[curve.step_pass] = curve.seconds[-1]
     seconds = {layer: kinds.count(layer) * sum(passes.values()) for layer, passes in spent.items()}
     known = {curve.layer for curve in curves if curve.device == device and curve.dimension == "alone"}

@@ -6,10 +6,11 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from hetero_mtf.errors import UnsupportedError
+from hetero_mtf.errors import NothingToSplitError, UnsupportedError
 from hetero_mtf.graph.records import Layer, LayerGraph
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.layout.arrangement import channels, splits_batch, takes_statistics, trains_before
+from hetero_mtf.planning.layout.arrangement import channels, reach_of, splits_batch, takes_statistics, trains_before
+from hetero_mtf.planning.layout.slabs import slab_dimension
 from hetero_mtf.planning.profile.profile import alike
 
 # Fractions of a layer's units that are measured first: three for a curve that may bend, two for a layer of little work.
@@ -22,6 +23,9 @@ MINOR_BATCH_FRACTIONS = (0.125, 1.0)
 SMALL_BATCH = 32
 SMALL_BATCH_FRACTIONS = (0.25, 0.5, 1.0)
 MINOR_SMALL_BATCH_FRACTIONS = (0.5, 1.0)
+# Slabs of space are measured for batches of at most so many samples: larger ones are split by samples.
+SPACE_UP_TO_SAMPLES = 4
+_NEAR = 8  # extents of an input that are tried for a slab of the output
 # A layer with less than this part of the network's operations is measured coarsely.
 MINOR_PART = 0.01
 # The layers of least work that have this part of the network's operations together are light: their curves matter least.
@@ -39,8 +43,8 @@ class Point:
     Parameters
     ----------
     layer : index of the layer in the LayerGraph.
-    dimension : "output", "input", "whole" or "batch", as in a Curve.
-    units : local units; local samples where the dimension is "batch".
+    dimension : "output", "input", "whole", "batch" or "space", as in a Curve.
+    units : local units; local samples where the dimension is "batch", positions of the output where it is "space".
     samples : local samples.
     probe : the layer as it is with these units; its inputs are numbered from 0.
     input_shapes : (inputs,) shapes of its inputs, batch left out.
@@ -48,6 +52,7 @@ class Point:
     full : whether it has all units and all samples, in the form of an unsplit layer: the same measurement whatever the dimension.
     minor : whether the layer has a small part of the network's operations only.
     input_dtypes : (inputs,) dtypes of its inputs; empty where they are the network's.
+    along : number of the spatial dimension that lies in slabs; None where space is whole.
     """
 
     layer: int
@@ -60,6 +65,7 @@ class Point:
     full: bool
     minor: bool
     input_dtypes: tuple[str, ...] = ()
+    along: int | None = None
 
     @property
     def updates(self) -> bool:
@@ -123,6 +129,10 @@ def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: i
     dimension, units : as in a Point.
     batch : samples of the whole batch.
     """
+    if dimension == "space":
+        slab = _slab_point(graph, layer, units, batch)
+        assert slab is not None
+        return slab
     return _point(graph, layer, dimension, units, channels(graph), batch)
 
 
@@ -131,12 +141,14 @@ def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int,
     few = coarse or _is_minor(graph, layer)
     local_units = [(dimension, n) for dimension, total in _extents(graph, index, counts) for n in _unit_counts(total, few)]
     samples = _sample_counts(batch, few) if splits_batch(layer) else []
+    positions = _position_counts(graph, index, few) if batch <= SPACE_UP_TO_SAMPLES else []
     try:
         split_points = [_point(graph, index, dimension, n, counts, batch) for dimension, n in local_units]
     except UnsupportedError:  # its options go with its own shape only
         split_points = []
     split_points = split_points or [_point(graph, index, "whole", layer.units, counts, batch)]
-    return split_points + [_point(graph, index, "batch", n, counts, batch) for n in samples]
+    in_slabs = [point for n in positions if (point := _slab_point(graph, index, n, batch)) is not None]
+    return split_points + [_point(graph, index, "batch", n, counts, batch) for n in samples] + in_slabs
 
 
 def _extents(graph: LayerGraph, index: int, counts: Sequence[int]) -> list[tuple[str, int]]:
@@ -161,6 +173,40 @@ def _sample_counts(batch: int, few: bool) -> list[int]:
     return _counts(batch, MINOR_BATCH_FRACTIONS if few else BATCH_FRACTIONS)
 
 
+def _position_counts(graph: LayerGraph, index: int, few: bool) -> list[int]:
+    """Return the numbers of positions of a layer's output that are measured as slabs; none where the layer cannot lie in slabs."""
+    along = _slab_dimension(graph)
+    if along is None or along >= len(reach_of(graph, index)):
+        return []
+    return _counts(graph.layers[index].output_shape[along], PLAIN_FRACTIONS if few else MIXING_FRACTIONS)
+
+
+def _slab_dimension(graph: LayerGraph) -> int | None:
+    try:
+        along = slab_dimension(graph)
+    except NothingToSplitError:
+        return None
+    return along if max(len(graph.layers[index].output_shape) for index in graph.inputs) > 2 else None
+
+
+def _slab_point(graph: LayerGraph, index: int, positions: int, batch: int) -> Point | None:
+    """Return the point of a slab of a layer, by a smaller layer whose output has so many positions; None where there is no such layer."""
+    along, layer = _slab_dimension(graph), graph.layers[index]
+    assert along is not None
+    shapes = [graph.layers[source].output_shape for source in layer.inputs]
+    extent = layer.output_shape[along]
+    guess = max(1, round(shapes[0][along] * positions / extent))
+    for n in sorted(range(1, shapes[0][along] + 1), key=lambda n: abs(n - guess))[:_NEAR]:
+        smaller = [(*shape[:along], n if shape[along] > 1 else 1, *shape[along + 1 :]) for shape in shapes]
+        try:
+            point = _point_of_shapes(graph, index, "space", positions, smaller, batch)
+        except UnsupportedError:
+            continue
+        if point.probe.output_shape[along] == positions and {v.shape for v in point.probe.variables} == {v.shape for v in layer.variables}:
+            return dataclasses.replace(point, along=along, full=False)
+    return None
+
+
 def _counts(total: int, fractions: Sequence[float]) -> list[int]:
     """Return different whole numbers, the last `total`.
 
@@ -172,13 +218,20 @@ def _counts(total: int, fractions: Sequence[float]) -> list[int]:
 
 def _point(graph: LayerGraph, index: int, dimension: str, units: int, counts: Sequence[int], batch: int) -> Point:
     layer = graph.layers[index]
-    kind = kind_of(layer)
     shapes = [graph.layers[source].output_shape for source in layer.inputs]
-    attributes = dict(layer.attributes)
+    if dimension in ("input", "output") and not (kind_of(layer).mixes and dimension == "output"):
+        shapes = [(*shape[:-1], shape[-1] * units // counts[source]) for shape, source in zip(shapes, layer.inputs)]
+    return _point_of_shapes(graph, index, dimension, units, shapes, batch)
+
+
+def _point_of_shapes(
+    graph: LayerGraph, index: int, dimension: str, units: int, shapes: Sequence[tuple[int, ...]], batch: int
+) -> Point:
+    """Return a point of a layer with inputs of certain shapes."""
+    layer = graph.layers[index]
+    kind, attributes = kind_of(layer), dict(layer.attributes)
     if kind.mixes and dimension == "output":
         attributes = kind.with_units(attributes, units)
-    elif dimension in ("input", "output"):
-        shapes = [(*shape[:-1], shape[-1] * units // counts[source]) for shape, source in zip(shapes, layer.inputs)]
     probe = make_layer(layer.name, layer.kind, attributes, range(len(shapes)), shapes)
     trained = {variable.name: variable.trainable for variable in layer.variables}
     variables = tuple(dataclasses.replace(v, trainable=trained[v.name]) for v in probe.variables)

@@ -27,7 +27,7 @@ from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.variables import Parameter, SliceVariables
 from hetero_mtf.planning.layout.records import AXIS, LayerLayout, Stage
 from hetero_mtf.program.builder import Builder
-from hetero_mtf.program.ops.value import Value
+from hetero_mtf.program.ops.value import Slabs, Value
 from hetero_mtf.program.optimizers import UpdateRule
 from hetero_mtf.program.updates import updates
 
@@ -116,10 +116,8 @@ class _Bench:
             for i, (shape, own) in enumerate(zip(point.input_shapes, dtypes))
         ]
         self.graph = LayerGraph((*sources, point.probe), dtype)
-        samples = (self.batch, 0) if point.shares_batch else ()
-        layout = "batch" if samples else "replicated"
-        layouts = tuple(LayerLayout(i, layer.name, layout, samples=samples) for i, layer in enumerate(self.graph.layers))
-        self.processors = max(1, len(samples))
+        layouts = tuple(_layout(point, self.batch, i, layer) for i, layer in enumerate(self.graph.layers))
+        self.processors = max((len(parts) for entry in layouts for parts, _ in entry.parts), default=1)
         self.stage = Stage(tuple(range(len(layouts))), (0,) * self.processors, ((AXIS, self.processors),), layouts)
         self._tensors: dict[str, tuple[tf.Tensor, list[int]]] = {}
         self._dtypes: dict[str, tf.DType] = {}
@@ -188,8 +186,13 @@ class _Bench:
     def _network(self, builder: Builder, mesh: Any) -> _Network:
         builder.index = len(self.graph.layers) - 1
         batch = builder.batch_dimension()
-        inputs = [self._input(mesh, batch, number, shape) for number, shape in enumerate(self.point.input_shapes)]
-        output = builder.build_layer(builder.index, inputs).tensor
+        inputs = [self._input(builder, batch, number, shape) for number, shape in enumerate(self.point.input_shapes)]
+        if self.point.along is not None:
+            values = dict(enumerate(inputs))
+            builder.build(values)
+            output = values[builder.index].tensor
+        else:
+            output = builder.build_layer(builder.index, inputs).tensor
         dy = self._import(mesh, "dy", output.shape)
         names = {variable.name for variable in self.point.probe.variables if variable.trainable}
         trained = [parameter for (_, name), parameter in builder.parameters.items() if name in names]
@@ -213,11 +216,14 @@ class _Bench:
     def _import(self, mesh: Any, name: str, shape: Any) -> Any:
         return mtf.import_tf_tensor(mesh, tf.reshape(self.read(name), shape.to_integer_list), shape)
 
-    def _input(self, mesh: Any, batch: Any, number: int, shape: Sequence[int]) -> Value:
+    def _input(self, builder: Builder, batch: Any, number: int, shape: Sequence[int]) -> Value:
         *space, channels = shape
         dimensions = [batch, *(mtf.Dimension(f"space{i}", n) for i, n in enumerate(space))]
+        along = self.point.along
+        if along is not None and shape[along] > 1:
+            dimensions[1 + along] = builder.dimension_in(Slabs.of_sizes(along, AXIS, (shape[along], 0)), shape[along])
         return Value(
-            mtf.import_tf_tensor(mesh, self.read(f"x{number}"), mtf.Shape([*dimensions, mtf.Dimension(f"layer{number}", channels)]))
+            mtf.import_tf_tensor(builder.mesh, self.read(f"x{number}"), mtf.Shape([*dimensions, mtf.Dimension(f"layer{number}", channels)]))
         )
 
 
@@ -236,6 +242,16 @@ class _Named(SliceVariables):
                 shared_name=f"{self._scope}/{_held_name(name, pnum)}",
                 container=self.container,
             )
+
+
+def _layout(point: Point, batch: int, index: int, layer: Layer) -> LayerLayout:
+    """Return the layout of a layer of a probe: in slabs and split batches a second processor on the device has nothing."""
+    along = point.along
+    if point.shares_batch:
+        return LayerLayout(index, layer.name, "batch", samples=(batch, 0))
+    if along is not None and layer.output_shape[along] > 1:
+        return LayerLayout(index, layer.name, "space", slabs=(layer.output_shape[along], 0), dimension=along)
+    return LayerLayout(index, layer.name, "replicated")
 
 
 def _held_name(name: str, processor: int) -> str:

@@ -131,7 +131,7 @@ def deviation(curves: Sequence[Curve], wanted: Sequence[Point], measure: Callabl
     -----
     deviation = |measured - kept| / kept - (spread of the kept curves + spread of the measurement), in seconds of both passes.
     """
-    full = [curve for curve in curves if curve.dimension not in ("batch", "alone")]  # measured otherwise than the points are now
+    full = [curve for curve in curves if curve.dimension not in ("batch", "space", "alone")]  # measured otherwise than the points are now
     kept = {(curve.layer, curve.step_pass): Measurement(curve.seconds[-1], curve.spread[-1]) for curve in full}
     points = {point.layer: point for point in wanted if point.full and (point.layer, "forward") in kept}
     if not points:

@@ -41,6 +41,7 @@ from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.layers import best_layers, proven
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step, why_longer
+from hetero_mtf.planning.strategies.space import best_space
 from hetero_mtf.planning.strategies.split_search import Candidate
 from hetero_mtf.units import seconds_text
 
@@ -66,9 +67,10 @@ def plan(
     batch_size : samples a step; None for that of the profile, the only one for which its curves hold (`plan_if` extrapolates others).
     strategy : "single" (the fastest device alone), "equal" (filters split equally), "filters" (split by measured speed), "batch"
         (samples split), "hybrid" (samples up to the dense layers, hidden units in them), "grid" (samples along one axis of a mesh
-        and filters along the other, for four devices or more), "layers" (the optimal layout of each layer), "pipeline"
-        (stages of layers, each on a device or a group), or "auto", the cheapest of those that fit in memory; a pipeline of a network
-        with batch norm, whose statistics are then those of microbatches, only where `pipeline` asks for it or nothing else fits.
+        and filters along the other, for four devices or more), "space" (one spatial dimension, where batches are so small that it was
+        measured), "layers" (the optimal layout of each layer), "pipeline" (stages of layers, each on a device or a group), or "auto",
+        the cheapest of those that fit in memory; a pipeline of a network with batch norm, whose statistics are then those of
+        microbatches, only where `pipeline` asks for it or nothing else fits.
     optimizer : optimizer to train with, a name, the record in a profile, or a Keras optimizer; None for that of the profile.
     gradient_sync : "all_reduce" of gradients, or "butterfly_mixing" of weights, which is not synchronous and goes with the strategies
         "batch" (also that of "auto") and "hybrid", whose dense layers stay synchronous.
@@ -191,6 +193,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "batch": best_batch,
     "hybrid": best_hybrid,
     "grid": best_grid,
+    "space": best_space,
     "layers": best_layers,
 }
 """The one place to add a strategy of one stage. `auto` considers all of them, and then the pipeline; of two that cost the same it takes

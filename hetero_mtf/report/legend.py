@@ -9,6 +9,7 @@ DEFINITIONS = {
     "batch": "the samples are split; every device has all weights",
     "column": "the output channels are split; every device reads the full input",
     "row": "the input channels are split; the partial sums of the devices are added up",
+    "space": "one spatial dimension is cut into slabs; every device has all weights",
     "split": "a layer that computes each channel on its own has the channels of its input",
 }
 

@@ -31,7 +31,7 @@ def size_bars(plan: Plan) -> Bars | None:
             fractions = [fraction(entry, stage, at) for at in range(len(places))]
             for place, part, cell in zip(places, fractions, cells):
                 parts[place], texts[place] = part / sum(fractions), cell if part else ""
-            if not (entry.sizes or entry.samples) and (len(places) > 1 or len(plan.stages) == 1):
+            if not entry.parts and (len(places) > 1 or len(plan.stages) == 1):
                 parts, texts = [0.0] * len(devices) + [1.0], [""] * len(devices) + ["all"]
             bars.append(Bar(name, tuple(parts), tuple(texts)))
     return Bars((*(plan.devices[d] for d in devices), EVERYWHERE), tuple(bars))
@@ -46,8 +46,7 @@ def fraction(entry: LayerLayout, stage: Stage, at: int) -> float:
     stage : its stage.
     at : index of the processor in the stage.
     """
-    parts = ((entry.sizes, entry.axis), (entry.samples, entry.batch_axis))
-    return math.prod(sizes[stage.places(axis)[at]] / sum(sizes) for sizes, axis in parts if sizes)
+    return math.prod(parts[stage.places(axis)[at]] / sum(parts) for parts, axis in entry.parts)
 
 
 def time_bars(plan: Plan) -> Bars | None:

@@ -30,5 +30,5 @@ def check(drawn: Drawn) -> None:
         single = hm.Plan.single(model, 0, cluster, drawn.batch)
         expected_losses, expected, _ = our_run(model, single, cluster, keras.optimizers.SGD(0.01, momentum=0.9), loss, batches)
     assert np.all(np.isfinite(expected_losses))
-    assert np.abs(np.subtract(expected_losses, losses)).max() <= 1e-8, plan.stages
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-8, atol=1e-8, err_msg=str(plan.stages))
     assert worst_error(expected, weights) <= 1e-8, plan.stages

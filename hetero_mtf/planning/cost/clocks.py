@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from hetero_mtf.layers import kind_of
 from hetero_mtf.planning.cost.device_ring import Ring
 from hetero_mtf.planning.cost.gradient_buckets import buckets
 from hetero_mtf.planning.cost.hidden_sums import HiddenSums
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.arrangement import takes_statistics
+from hetero_mtf.planning.layout.arrangement import joins_positions, takes_statistics
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings, weight_gathers
+from hetero_mtf.planning.layout.slabs import read_ranges, received
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Clocks:
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
         self._resharded: set[tuple[int, TensorLayout]] = set()  # (layer, layout) of outputs after their resharding
         self._resharded_for: set[tuple[int, int]] = set()  # (layer, first reader) of these reshardings
+        self._exchanged: set[tuple[int, TensorLayout, tuple[tuple[int, int], ...]]] = set()  # (layer, slabs, positions read) of its output
+        self._exchanged_for: set[tuple[int, int]] = set()  # (layer, first reader) of these halo exchanges
         self._summed_for: set[tuple[int, int]] = set()  # (layer, first of the columns that need its output in one layout)
         self._along: dict[str, _DeviceMembership] = {}
         self._parts: dict[tuple[str, TensorLayout], list[float]] = {}
@@ -82,7 +86,7 @@ class Clocks:
         known: dict[tuple[object, ...], tuple[TensorLayout, TensorLayout, int]] = {}
         columns: set[tuple[int, str, TensorLayout]] = set()
         for entry in self.stage.layouts:
-            key = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis
+            key = entry.layout, entry.parts, entry.dimension
             if key not in known:
                 known[key] = output_of(entry), input_of(entry), self.costs.layout_number(entry, self.stage, self.beside)
             self._held_as[entry.layer], self._wanted_as[entry.layer], number = known[key]
@@ -134,7 +138,7 @@ class Clocks:
     def _forward(self) -> None:
         """Walk the layers in order, then gather the outputs."""
         for entry in self.stage.layouts:
-            self._reshard(self.costs.graph.layers[entry.layer].inputs, self._wanted_as[entry.layer], entry.layer)
+            self._arrange_inputs(entry)
             self._compute(entry, "forward")
             if entry.layout == "row":
                 self._all_reduce(entry.axis, self._held_as[entry.layer], self._bytes(entry.layer))
@@ -143,8 +147,40 @@ class Clocks:
                 self._join_statistics(entry, forward=True)
         for index in self.costs.graph.outputs:
             if index in self._held_as:
-                tensor_layout = self._held_as[index]
-                self._reshard((index,), TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis), -1)
+                self._reshard((index,), self._held_as[index].whole_channels, -1)
+
+    def _arrange_inputs(self, entry: LayerLayout) -> None:
+        """Charge what brings the inputs of a layer into the layout that it needs."""
+        sources = self.costs.graph.layers[entry.layer].inputs
+        if entry.slabs:
+            for source in sources:
+                self._exchange(source, entry)
+        elif self._reduces(entry):
+            self._all_reduce(self._held_as[sources[0]].slab_axis, self._held_as[entry.layer], self._bytes(entry.layer))
+        else:
+            self._reshard(sources, self._wanted_as[entry.layer], entry.layer)
+
+    def _reduces(self, entry: LayerLayout) -> bool:
+        """Return whether a layer reduces slabs to a number a channel, where they lie."""
+        sources = self.costs.graph.layers[entry.layer].inputs
+        reduces = kind_of(self.costs.graph.layers[entry.layer]).reduces_space and not entry.sizes
+        return reduces and sources[0] in self._held_as and bool(self._held_as[sources[0]].slabs)
+
+    def _exchange(self, source: int, entry: LayerLayout) -> None:
+        """Charge the halo exchange of an input of a layer in slabs, unless an earlier reader reads the same positions."""
+        if source not in self._held_as:
+            return
+        key = source, self._wanted_as[entry.layer], read_ranges(self.costs.graph, entry, source)
+        if key not in self._exchanged:
+            self._exchanged.add(key)
+            self._exchanged_for.add((source, entry.layer))
+            self._send_halo(source, entry)
+
+    def _send_halo(self, source: int, entry: LayerLayout) -> None:
+        parts = received(self.costs.graph, self._held_as[source], entry, source)
+        if parts.any():
+            held = self._held_bytes(entry.slab_axis, self._wanted_as[entry.layer], self._bytes(source))
+            self._meet(entry.slab_axis, [ring.sent_s(1, float(parts.max()) * n) for ring, n in held])
 
     def _backward(self) -> None:
         """Walk the layers whose outputs need gradients in reverse."""
@@ -176,8 +212,9 @@ class Clocks:
     def _send_gradients(self, entry: LayerLayout) -> None:
         """Begin to send the gradients of a layer's weights, while the layers before it compute."""
         weights = self.costs.memory.message_bytes[entry.layer]
-        if entry.samples and weights and self._sums.on(entry.batch_axis):
-            self._sums.begin(entry.batch_axis, entry.layer, self._groups(entry.batch_axis).now, weights)
+        for axis in entry.copied_along if weights else ():
+            if self._sums.on(axis):
+                self._sums.begin(axis, entry.layer, self._groups(axis).now, weights)
 
     def _sums_s_per_byte(self) -> dict[str, np.ndarray]:
         """Return, for each axis with sums of gradients, the seconds a byte of all weights in each group."""
@@ -185,15 +222,15 @@ class Clocks:
         # spread over its bytes, so that the s_l of all layers add up to its seconds
         full_bytes, weights = dict[str, float](), self.costs.memory.message_bytes
         for entry in self.stage.layouts:
-            if entry.samples:
-                full_bytes[entry.batch_axis] = full_bytes.get(entry.batch_axis, 0.0) + weights[entry.layer]
+            for axis in entry.copied_along:
+                full_bytes[axis] = full_bytes.get(axis, 0.0) + weights[entry.layer]
         sums_s = [(axis, seconds) for axis, seconds in self._gradient_sums_s() if seconds and full_bytes[axis]]
         return {axis: np.array(seconds) / full_bytes[axis] for axis, seconds in sums_s}
 
     def _await(self, entry: LayerLayout) -> None:
         """Charge every processor for waiting until the gradients of a layer have arrived."""
         if entry.layer in self._sums.arrivals_s:
-            along = self._groups(entry.batch_axis)
+            along = self._groups(entry.copied_along[0])
             wait_s = np.maximum(0.0, self._sums.arrivals_s[entry.layer] - along.now)
             along.now[:] += wait_s
             along.communication_s[:] += wait_s
@@ -216,19 +253,21 @@ class Clocks:
         """Return the seconds of handing the gradients of all weights to one other processor in buckets, their bytes left out."""
         sizes: list[float] = []
         for entry in reversed(self.stage.layouts):
-            if entry.samples and entry.batch_axis == axis:
+            if axis in entry.copied_along:
                 part = max(entry.sizes) / sum(entry.sizes) if entry.sizes else 1.0
                 sizes += [part * size for size in self.costs.gradient_bytes[entry.layer]]
         return self.costs.message_s * len(buckets(sizes, self.bucket_bytes))
 
     def _batch_axes(self) -> list[str]:
-        return sorted({entry.batch_axis for entry in self.stage.layouts if entry.samples})
+        return sorted({axis for entry in self.stage.layouts for axis in entry.copied_along})
 
     def _return_gradients(self, entry: LayerLayout) -> None:
         sources = [s for s in self.costs.graph.layers[entry.layer].inputs if self.costs.trains_before[s]]
         for source in dict.fromkeys(sources):
             if (source, entry.layer) in self._summed_for:
                 self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
+            if (source, entry.layer) in self._exchanged_for:
+                self._send_halo(source, entry)
             if (source, entry.layer) in self._resharded_for:
                 for resharding in reversed(reshardings(self._held_as[source], self._wanted_as[entry.layer])):
                     self._reshard_along(resharding.reverse, self._bytes(source))
@@ -255,27 +294,33 @@ class Clocks:
     def _join_statistics(self, entry: LayerLayout, forward: bool) -> None:
         """Batch norm over a split batch: an all-gather of two numbers a channel and processor forward, an all-reduce of them backward.
 
-        Norms whose synchronisations are merged have one of each, when the last of them has computed its own.
+        Norms of samples over slabs gather three numbers in either pass. Batch norms whose synchronisations are merged have one of each,
+        when the last of them has computed its own.
         """
-        layer = self.costs.graph.layers[entry.layer]
-        if not entry.samples or not takes_statistics(layer):
+        layer, graph = self.costs.graph.layers[entry.layer], self.costs.graph
+        if entry.slabs and joins_positions(layer):
+            apart, units = len(entry.slabs), 3 * self.costs.profile.batch_size * layer.units * graph.item_bytes
+            self._meet(entry.slab_axis, [r.all_gather_s(apart * units) for r in self._groups(entry.slab_axis).rings])
             return
+        if not (entry.samples or entry.slabs) or not takes_statistics(layer):
+            return
+        axis, places = (entry.batch_axis, entry.samples) if entry.samples else (entry.slab_axis, entry.slabs)
         group = self._merged.get(entry.layer, (entry.layer,))
         # the member that this pass reaches last: the backward pass walks in reverse
         if entry.layer != (group[-1] if forward else group[0]):
             return
         units = sum(self.costs.graph.layers[member].units for member in group)
-        statistics, apart = 2 * units * self.costs.graph.item_bytes, len(entry.samples)
+        statistics, apart = 2 * units * graph.item_bytes, len(places)
         tensor_layout = TensorLayout(entry.sizes, entry.axis if entry.sizes else "")
-        held = self._held_bytes(entry.batch_axis, tensor_layout, statistics)
-        self._meet(entry.batch_axis, [ring.all_gather_s(apart * n) if forward else ring.all_reduce_s(n) for ring, n in held])
+        held = self._held_bytes(axis, tensor_layout, statistics)
+        self._meet(axis, [ring.all_gather_s(apart * n) if forward else ring.all_reduce_s(n) for ring, n in held])
 
     def _join_scores(self, entry: LayerLayout) -> None:
         """Attention that is split by channels: an all-reduce of the scores forward, and of their gradients backward."""
         full_bytes = self.costs.memory.score_bytes[entry.layer]
         if entry.layout == "split" and full_bytes:
             held = self._held_as[entry.layer]
-            self._all_reduce(entry.axis, TensorLayout((), "", held.samples, held.batch_axis), full_bytes)
+            self._all_reduce(entry.axis, held.whole_channels, full_bytes)
 
     def _held_bytes(self, axis: str, tensor_layout: TensorLayout, full_bytes: float) -> list[tuple[Ring, float]]:
         """Return, for each group of processors along an axis, their links and the bytes of a tensor that the group holds."""
@@ -289,16 +334,16 @@ class Clocks:
     def _part(self, axis: str, tensor_layout: TensorLayout, first: int) -> float:
         """Return the part of a tensor that the group along an axis with a given first processor holds."""
         part = 1.0
-        for other, (_, parts) in tensor_layout.by_axis.items():
+        for other in tensor_layout.by_axis:
             if other != axis:
-                part *= parts[int(self.places[other][first])] / sum(parts)
+                part *= float(tensor_layout.fractions(other)[int(self.places[other][first])])
         return part
 
     def _weight_bytes(self, axis: str) -> np.ndarray:
-        """Return the bytes of the weights that train on each processor, in the layers that split their batch along an axis."""
+        """Return the bytes of the weights that train on each processor, in the layers that split batch or space along an axis."""
         held, weights = np.zeros(len(self.now)), self.costs.memory.message_bytes
         for entry in self.stage.layouts:
-            if entry.samples and entry.batch_axis == axis and weights[entry.layer]:
+            if axis in entry.copied_along and weights[entry.layer]:
                 part = self._parts_of(entry.sizes, entry.axis) / sum(entry.sizes) if entry.sizes else 1.0
                 held += part * weights[entry.layer]
         return held

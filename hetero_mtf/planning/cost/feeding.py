@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Iterable
 
 from hetero_mtf.planning.layout.blocks import output_bytes
@@ -13,22 +14,21 @@ from hetero_mtf.planning.profile.profile import Profile
 def fed_bytes(profile: Profile, stages: Iterable[Stage]) -> dict[int, float]:
     """Return device -> bytes of a batch that it is sent.
 
-    A device that has a part of the samples of an input gets these, another one that holds the input gets all of them.
+    A device that has a part of the samples or positions of an input gets these, another one that holds the input gets all of them.
 
     Parameters
     ----------
     profile : of the network.
     stages : of a plan.
     """
-    graph, sent = profile.graph, collections.Counter[int]()
+    graph, sent = profile.graph, collections.defaultdict[int, float](float)
     for stage in stages:
         for entry in stage.layouts:
             if entry.layer not in graph.inputs:
                 continue
-            places = stage.places(entry.batch_axis)
-            for device, place in zip(stage.devices, places):
-                samples = entry.samples[place] if entry.samples else profile.batch_size
-                sent[device] += samples * output_bytes(graph, entry.layer)
+            full_bytes = profile.batch_size * output_bytes(graph, entry.layer)
+            for at, device in enumerate(stage.devices):
+                sent[device] += full_bytes * math.prod(parts[stage.places(axis)[at]] / sum(parts) for parts, axis in entry.parts)
     return dict(sent)
 
 

@@ -64,7 +64,8 @@ class Costs:
         self.gradient_bytes = [_gradient_bytes(self.graph, layer) for layer in range(len(self.graph.layers))]
         gathers = needs_full_variable(profile.optimizer)
         self.gathered_bytes = [n if gathers else 0 for n in self.memory.message_bytes]
-        self.joining = {i for i, held in scores if held or self.graph.layers[i].kind == "BatchNormalization"}
+        norms = ("BatchNormalization", "GroupNormalization", "LayerNormalization")
+        self.joining = {i for i, held in scores if held or self.graph.layers[i].kind in norms}
         self._joins_statistics = any(takes_statistics(layer) for layer in self.graph.layers)
         self._merged: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, tuple[int, ...]]] = {}
         self._sums: dict[object, np.ndarray] = {}
@@ -95,7 +96,7 @@ class Costs:
         ----------
         entry : the layer's layout.
         devices : (processors,) index of each one's device in the cluster.
-        sizes : (processors,) units, of a layer that is split by channels.
+        sizes : (processors,) units, of a layer that is split by channels; positions, of one that is split by space.
         samples : (processors,) samples, of a layer whose batch is split.
         step_pass : "forward", "backward" or "update".
 
@@ -107,7 +108,7 @@ class Costs:
         if entry.layout == "batch":
             seconds: np.ndarray = rows[devices, samples]
             return seconds
-        seconds = rows[devices, sizes] if entry.sizes else rows[devices, -1]
+        seconds = rows[devices, sizes] if entry.sizes or entry.slabs else rows[devices, -1]
         return seconds * self.tables.part_of_batch(entry.layer, step_pass)[devices, samples] if entry.samples else seconds
 
     def summed_rows(self, members: Sequence[tuple[int, str]]) -> np.ndarray:
@@ -169,7 +170,7 @@ class Costs:
         if len(self._spent) >= _KEPT:
             self._spent.clear()
             self._layout_numbers.clear()
-        key = entry.layout, entry.sizes, entry.axis, entry.samples, entry.batch_axis, stage.devices, stage.axes, beside
+        key = entry.layout, entry.parts, entry.dimension, stage.devices, stage.axes, beside
         if key not in self._layout_numbers:
             # never counted from 0 again, so a number from before a clear stands for no other layout
             self._layout_numbers[key] = next(self._numbers)
@@ -185,7 +186,8 @@ class Costs:
         """
         key = self.alike[entry.layer], number
         if key not in self._spent:
-            places = _parts_of(stage, entry.sizes, entry.axis), _parts_of(stage, entry.samples, entry.batch_axis)
+            units = self._positions(stage, entry) if entry.slabs else _parts_of(stage, entry.sizes, entry.axis)
+            places = units, _parts_of(stage, entry.samples, entry.batch_axis)
             by_pass = {step_pass: self.spent(entry, np.array(stage.devices), *places, step_pass) for step_pass in PASSES}
             if self.tables.some_alone and not beside:
                 alone, devices = self.undisturbed(stage.devices), list(stage.devices)
@@ -193,6 +195,28 @@ class Costs:
                 by_pass = {each: by_pass[each] * np.where(alone, parts[each], 1.0) for each in PASSES}
             self._spent[key] = by_pass
         return self._spent[key]
+
+    def _positions(self, stage: Stage, entry: LayerLayout) -> np.ndarray:
+        """Return each processor's positions, as many of the dimension that was measured as make the same part of the layer."""
+        own = _parts_of(stage, entry.slabs, entry.slab_axis)
+        measured = self.tables.slab_extent(entry.layer)
+        whole: np.ndarray = own if sum(entry.slabs) == measured else np.rint(own * measured / sum(entry.slabs)).astype(int)
+        return whole
+
+    def slab_rows(self, sizes: int) -> np.ndarray:
+        """Return the (devices, sizes + 1) seconds of a step's layers in slabs, for 0, 1, ... of the positions of the input.
+
+        Parameters
+        ----------
+        sizes : positions of the input along the dimension in slabs.
+        """
+        total = np.zeros((len(self.profile.cluster.devices), sizes + 1))
+        for first, count in sorted(collections.Counter(self.alike).items()):
+            for step_pass in PASSES[: 2 if self.trains_before[first] else 1] if self.tables.slab_extent(first) else ():
+                rows = self.tables.rows(first, "space", step_pass)
+                at = np.linspace(0, rows.shape[1] - 1, sizes + 1)
+                total += count * np.stack([np.interp(at, np.arange(rows.shape[1]), row) for row in rows])
+        return total
 
     def merged(self, stage: Stage, numbers: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
         """Return the group of each batch norm of a stage whose synchronisations are merged with others'.

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetero_mtf.errors import ProfileError
+from hetero_mtf.errors import NothingToSplitError, ProfileError
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout.arrangement import channels, split_units, takes_statistics
+from hetero_mtf.planning.layout.arrangement import channels, reach_of, split_units, takes_statistics
+from hetero_mtf.planning.layout.slabs import slab_dimension
 from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable
 from hetero_mtf.planning.profile.curve import ALONE, Curve, interpolated
 from hetero_mtf.planning.profile.profile import Profile, alike
@@ -48,7 +49,7 @@ class LayerTables:
         Parameters
         ----------
         layout : "column", "row" or "split"; "replicated" has one entry, all units; "batch" has one for 0, 1, ... samples of the
-            profile's batch.
+            profile's batch, "space" one for 0, 1, ... positions of the output along the dimension that is cut.
         step_pass : "forward", "backward" or "update".
 
         Returns
@@ -147,9 +148,33 @@ class LayerTables:
         seconds = self._interpolated(self.profile.curve(layer, device, "batch", step_pass), range(batch + 1))
         return seconds * self.profile.factor(layer, device, "samples", step_pass)
 
+    def slab_extent(self, layer: int) -> int:
+        """Return the positions of a layer's output along the dimension that is cut; 0 where the layer cannot lie in slabs."""
+        along = self._along
+        return self.graph.layers[layer].output_shape[along] if along is not None and along < len(reach_of(self.graph, layer)) else 0
+
+    @functools.cached_property
+    def _along(self) -> int | None:
+        try:
+            return slab_dimension(self.graph)
+        except NothingToSplitError:
+            return None
+
+    def _tabulate_space(self, layer: int, device: int, step_pass: str) -> np.ndarray:
+        extent = self.slab_extent(layer)
+        whole_s = self._unsplit_s(layer, device, step_pass, "whole" if step_pass == "update" else "positions")
+        if step_pass == "update":
+            return np.full(extent + 1, whole_s)
+        if not self.profile.has_curve(layer, device, "space", step_pass):
+            return np.array([whole_s * positions / extent for positions in range(extent + 1)])
+        seconds = self._interpolated(self.profile.curve(layer, device, "space", step_pass), range(extent + 1))
+        return seconds * self.profile.factor(layer, device, "positions", step_pass)
+
     def _tabulate(self, layer: int, layout: str, device: int, step_pass: str) -> np.ndarray:
         if layout == "batch":
             return self._tabulate_batch(layer, device, step_pass)
+        if layout == "space":
+            return self._tabulate_space(layer, device, step_pass)
         units = split_units(self.graph, layer, layout, self.counts)
         if step_pass == "update" and self._full_updates and layout != "replicated":
             return np.full(units + 1, self._unsplit_s(layer, device, step_pass, "units"))

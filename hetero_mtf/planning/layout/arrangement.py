@@ -117,6 +117,12 @@ def takes_statistics(layer: Layer) -> bool:
     return layer.kind == "BatchNormalization" and bool(layer.attributes.get("trainable", True))
 
 
+def joins_positions(layer: Layer) -> bool:
+    """Return whether a layer takes statistics of a sample over positions, which processors with slabs of it join."""
+    axis = layer.attributes.get("axis")
+    return layer.kind == "GroupNormalization" or (layer.kind == "LayerNormalization" and isinstance(axis, list) and len(axis) > 1)
+
+
 def shared(graph: LayerGraph) -> frozenset[int]:
     """Return the calls of layers that are called more than once and have variables."""
     owners = {layer.shared_with for layer in graph.layers if layer.shared_with is not None}

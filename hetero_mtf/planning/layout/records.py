@@ -48,6 +48,17 @@ class LayerLayout:
     dimension: int = 0
     slab_axis: str = AXIS
 
+    @property
+    def parts(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """(parts, mesh axis) of each dimension that is split: samples, units, and positions."""
+        split = (self.samples, self.batch_axis), (self.sizes, self.axis), (self.slabs, self.slab_axis)
+        return tuple((parts, axis) for parts, axis in split if parts)
+
+    @property
+    def copied_along(self) -> tuple[str, ...]:
+        """Mesh axes along which processors have copies of the layer's weights for other samples or positions, and add gradients up."""
+        return (*((self.batch_axis,) if self.samples else ()), *((self.slab_axis,) if self.slabs else ()))
+
 
 @dataclasses.dataclass(frozen=True)
 class Stage:

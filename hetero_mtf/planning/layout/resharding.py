@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+import numpy as np
+
 from hetero_mtf.planning.layout.records import LayerLayout
 
 
@@ -18,18 +20,36 @@ class TensorLayout:
     axis : mesh axis of the channels; "" if they are not split.
     samples : (positions,) samples along `batch_axis`; empty if the batch is not split.
     batch_axis : mesh axis of the batch; "" if it is not split.
+    slabs : (positions,) positions along `slab_axis`, of a spatial dimension; empty if space is not split.
+    slab_axis : mesh axis of the slabs; "" if space is not split.
+    overlap : how many of them all slabs have more than the dimension, as windows read them twice.
     """
 
     sizes: tuple[int, ...] = ()
     axis: str = ""
     samples: tuple[int, ...] = ()
     batch_axis: str = ""
+    slabs: tuple[int, ...] = ()
+    slab_axis: str = ""
+    overlap: int = 0
 
     @property
     def by_axis(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Mesh axis -> ("channels" or "batch", parts) of what is split along it."""
-        parts = {self.axis: ("channels", self.sizes), self.batch_axis: ("batch", self.samples)}
+        """Mesh axis -> ("channels", "batch" or "space", parts) of what is split along it."""
+        parts = {self.axis: ("channels", self.sizes), self.batch_axis: ("batch", self.samples), self.slab_axis: ("space", self.slabs)}
         return {axis: held for axis, held in parts.items() if axis}
+
+    @property
+    def whole_channels(self) -> TensorLayout:
+        """The layout with the channels gathered."""
+        return dataclasses.replace(self, sizes=(), axis="")
+
+    def fractions(self, axis: str) -> np.ndarray:
+        """Return the (positions,) fractions of the tensor along an axis that splits it; of slabs that overlap, more than 1 in all."""
+        kind, parts = self.by_axis[axis]
+        total = sum(parts) - (self.overlap if kind == "space" else 0)
+        fractions: np.ndarray = np.asarray(parts) / total
+        return fractions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +83,7 @@ def output_of(entry: LayerLayout) -> TensorLayout:
 
 
 def input_of(entry: LayerLayout) -> TensorLayout:
-    """Return the layout in which a layer needs its inputs."""
+    """Return the layout in which a layer needs its inputs; in slabs, before windows add what they read of others."""
     return _tensor_layout(entry, entry.layout in ("row", "split"))
 
 
@@ -80,7 +100,7 @@ def reshardings(old: TensorLayout, new: TensorLayout) -> list[Resharding]:
     (['all_to_all'], ['all_gather'])
     """
     if old.sizes and new.sizes and (old.sizes, old.axis) != (new.sizes, new.axis):
-        gathered = TensorLayout((), "", old.samples, old.batch_axis)
+        gathered = old.whole_channels
         return reshardings(old, gathered) + reshardings(gathered, new)
     before, after = old.by_axis, new.by_axis
     gathers: list[Resharding] = []
@@ -109,10 +129,14 @@ def weight_gathers(entry: LayerLayout) -> list[Resharding]:
 
 
 def _tensor_layout(entry: LayerLayout, split: bool) -> TensorLayout:
-    return _same(entry.sizes if split else (), entry.axis if split else "", entry.samples, entry.batch_axis if entry.samples else "")
+    channels = (entry.sizes, entry.axis) if split else ((), "")
+    batch = entry.samples, entry.batch_axis if entry.samples else ""
+    return _same(*channels, *batch, entry.slabs, entry.slab_axis if entry.slabs else "")
 
 
 @functools.lru_cache(maxsize=4096)
-def _same(sizes: tuple[int, ...], axis: str, samples: tuple[int, ...], batch_axis: str) -> TensorLayout:
+def _same(
+    sizes: tuple[int, ...], axis: str, samples: tuple[int, ...], batch_axis: str, slabs: tuple[int, ...], slab_axis: str
+) -> TensorLayout:
     """Return one record for all equal layouts: a plan needs thousands of records with some tens of values."""
-    return TensorLayout(sizes, axis, samples, batch_axis)
+    return TensorLayout(sizes, axis, samples, batch_axis, slabs, slab_axis)

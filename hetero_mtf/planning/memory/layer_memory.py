@@ -13,6 +13,7 @@ from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of
+from hetero_mtf.planning.layout.slabs import wanted_of
 from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable, slot_sizes
 from hetero_mtf.planning.memory.worker_memory import is_kernel
 from hetero_mtf.planning.profile.profile import Profile
@@ -124,20 +125,20 @@ class LayerMemory:
             held = held + self.score_bytes(entry)
         for source in dict.fromkeys(self.memory.graph.layers[index].inputs):
             if self._keeps_copy(entry, source):
-                held = held + self.moved_bytes(source, input_of(entry))
+                held = held + self.moved_bytes(source, self._wanted(entry, source))
         return held
 
     def held_weights(self, entry: LayerLayout) -> np.ndarray:
         """Return the (processors,) bytes of a layer's weights and slots, and of what waits for the end of a step.
 
-        That is the gradients of weights where the batch is split, and what is gathered, see `gathered_bytes`.
+        That is the gradients of weights where the batch or space is split, and what is gathered, see `gathered_bytes`.
 
         Parameters
         ----------
         entry : the layer's layout.
         """
         held = self.weights(entry, self.memory.weight_bytes) + self.memory.full_slot_bytes[entry.layer] + self.gathered_bytes(entry)
-        return held + self.weights(entry, self.memory.gradient_bytes) if entry.samples else held
+        return held + self.weights(entry, self.memory.gradient_bytes) if entry.copied_along else held
 
     def gathered_bytes(self, entry: LayerLayout) -> float:
         """Return the bytes of a split layer's weights and their gradients that each processor gathers for an optimizer on full variables.
@@ -194,10 +195,10 @@ class LayerMemory:
             return self._nothing
         output = self.moved_bytes(entry.layer, output_of(entry))
         held: np.ndarray = output + 3 * self.score_bytes(entry)
-        held = held + (0.0 if entry.samples else 2 * self.weights(entry, memory.gradient_bytes))
+        held = held + (0.0 if entry.copied_along else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
             if memory.trains[source]:
-                held = held + self.moved_bytes(source, input_of(entry))
+                held = held + self.moved_bytes(source, self._wanted(entry, source))
         return np.maximum(held, 3 * output) if entry.layout == "row" else held
 
     def in_flight_bytes(self, entry: LayerLayout) -> np.ndarray:
@@ -207,11 +208,12 @@ class LayerMemory:
         ----------
         entry : the layer's layout.
         """
-        memory, wanted = self.memory, input_of(entry)
+        memory = self.memory
         largest = self.moved_bytes(entry.layer, output_of(entry)) if entry.layout == "row" else self._nothing
         if entry.layout == "split":
             largest = self.score_bytes(entry)
         for source in memory.graph.layers[entry.layer].inputs:
+            wanted = self._wanted(entry, source)
             summed = entry.layout == "column" and memory.trains[source]
             if summed or (source in self._layouts and output_of(self._layouts[source]) != wanted):
                 largest = np.maximum(largest, self.moved_bytes(source, wanted))
@@ -224,21 +226,24 @@ class LayerMemory:
         if index in memory.graph.outputs or ("output" in memory.needs[index] and memory.trains[index]):
             return True
         readers = [reader for reader in memory.graph.readers[index] if memory.keeps_input[reader]]
-        return any(reader not in self._layouts or input_of(self._layouts[reader]) == output_of(entry) for reader in readers)
+        return any(reader not in self._layouts or self._wanted(self._layouts[reader], index) == output_of(entry) for reader in readers)
 
     def _keeps_copy(self, entry: LayerLayout, source: int) -> bool:
         """Return whether a layer's input is a resharded copy that is kept, and this layer the first that it is kept for."""
-        wanted, keeps = input_of(entry), self.memory.keeps_input
+        wanted, keeps = self._wanted(entry, source), self.memory.keeps_input
         if source not in self._layouts or output_of(self._layouts[source]) == wanted or not keeps[entry.layer]:
             return False
         before = [reader for reader in self.memory.graph.readers[source] if reader < entry.layer and keeps[reader]]
-        return all(reader not in self._layouts or input_of(self._layouts[reader]) != wanted for reader in before)
+        return all(reader not in self._layouts or self._wanted(self._layouts[reader], source) != wanted for reader in before)
+
+    def _wanted(self, entry: LayerLayout, source: int) -> TensorLayout:
+        return wanted_of(self.memory.graph, entry, source) if entry.slabs else input_of(entry)
 
     def _slices(self, full_bytes: float, tensor_layout: TensorLayout) -> np.ndarray:
         """Return the bytes of each processor's slice of a tensor."""
         if tensor_layout not in self._shares:
             share = np.ones(self._processors)
-            for axis, (_, parts) in tensor_layout.by_axis.items():
-                share *= np.take(np.asarray(parts) / sum(parts), self._places[axis])
+            for axis in tensor_layout.by_axis:
+                share *= np.take(tensor_layout.fractions(axis), self._places[axis])
             self._shares[tensor_layout] = share
         return full_bytes * self._shares[tensor_layout]

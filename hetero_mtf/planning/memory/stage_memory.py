@@ -125,7 +125,7 @@ class _Totals:
     ----------
     weights : sum of weights and optimizer slots.
     gradients : sum of the gradients of weights.
-    split_gradients : the same over the layers that split their batch.
+    split_gradients : the same over the layers that split their batch or space.
     kept : sum of what layers keep through a step: weights, split gradients and activations.
     activations : sum of the activations that backward passes need.
     received : sum of what comes from other stages and is kept for backward passes.
@@ -164,7 +164,7 @@ def _totals(stage: Stage, memory: NetworkMemory) -> _Totals:
     for entry in stage.layouts:
         weights = layers.weights(entry, memory.weight_bytes) + memory.full_slot_bytes[entry.layer]
         gradients, gathered = layers.weights(entry, memory.gradient_bytes), layers.gathered_bytes(entry)
-        split_gradients = gradients if entry.samples else 0.0
+        split_gradients = gradients if entry.copied_along else 0.0
         kept = layers.layer_bytes(entry)
         totals.weights += weights
         totals.gradients += gradients

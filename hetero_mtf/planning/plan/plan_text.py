@@ -29,7 +29,7 @@ def plan_text(plan: PlanRecord) -> str:
         lines += [f"Stage {index} on {', '.join(names)}", *(f"  {line}" for line in aligned(stage_rows(stage, plan.devices)))]
     if plan.collectives:
         lines.append(f"All-reduces: {', '.join(_rule_text(rule) for rule in plan.collectives)}")
-    if plan.gradient_sync == "all_reduce" and any(entry.samples for stage in plan.stages for entry in stage.layouts):
+    if plan.gradient_sync == "all_reduce" and any(entry.copied_along for stage in plan.stages for entry in stage.layouts):
         lines.append(_bucket_text(plan.bucket_bytes))
     if plan.predicted is not None:
         lines += _prediction_lines(plan.predicted)
@@ -134,15 +134,14 @@ def _name(entry: LayerLayout) -> str:
 
 
 def processor_parts(entry: LayerLayout, stage: Stage) -> list[Part]:
-    """Return each processor's part of a layer: (units,), (samples,), (samples, units), or () for all of it.
+    """Return each processor's part of a layer: (units,), (samples,), (positions,), (samples, units), ..., or () for all of it.
 
     Parameters
     ----------
     entry : the layer's layout.
     stage : its stage.
     """
-    split = [(sizes, axis) for sizes, axis in ((entry.samples, entry.batch_axis), (entry.sizes, entry.axis)) if sizes]
-    by_axis = [_numbers(sizes, stage.places(axis), dict(stage.axes).get(axis, 0)) for sizes, axis in split]
+    by_axis = [_numbers(parts, stage.places(axis), dict(stage.axes).get(axis, 0)) for parts, axis in entry.parts]
     return list(zip(*by_axis)) if by_axis else [()] * len(stage.devices)
 
 

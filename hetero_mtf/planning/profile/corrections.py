@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from hetero_mtf.json_records import Fault
 from hetero_mtf.planning.profile.curve import ALONE, PASSES
 
-SPLITS = ("whole", "units", "samples", ALONE)
-"""How a layer is split: not at all, by its channels, or by the samples of the batch; or not at all while other devices of the host rest."""
+SPLITS = ("whole", "units", "samples", "positions", ALONE)
+"""How a layer is split: not at all, by channels, samples or positions of space; or not at all while other devices of the host rest."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 from hetero_mtf.json_records import Fault
 
 ALONE = "alone"
-DIMENSIONS = ("output", "input", "whole", "batch", ALONE)
+DIMENSIONS = ("output", "input", "whole", "batch", "space", ALONE)
 PASSES = ("forward", "backward", "update")
 
 
@@ -25,8 +25,9 @@ class Curve:
     layer : index of the first layer of this kind in the LayerGraph.
     device : index of the device in the cluster.
     dimension : what the units are: "output" channels, "input" channels, "whole" for an unsplit layer, "batch" for
-        samples of all channels, or "alone" for an unsplit layer measured while the other devices of the host were idle. Over samples
-        batch norm is measured as it runs over a split batch, with all samples too.
+        samples of all channels, "space" for positions of the output along the dimension that is cut into slabs, or "alone" for an
+        unsplit layer measured while the other devices of the host were idle. Over samples batch norm is measured as it runs over a split
+        batch, with all samples too.
     step_pass : "forward", "backward" or "update".
     batch : samples of the batch it was measured with; of the full batch where the units are samples.
     units : (points,) local units, increasing.

@@ -47,8 +47,8 @@ def split_of(entry: LayerLayout, step_pass: str, undisturbed: bool = False) -> s
     step_pass : an update of a layer whose batch is split is that of all its weights.
     undisturbed : whether the other devices of the host are idle.
     """
-    if entry.layout == "batch":
-        return "whole" if step_pass == "update" else "samples"
+    if entry.layout in ("batch", "space"):
+        return "whole" if step_pass == "update" else {"batch": "samples", "space": "positions"}[entry.layout]
     if entry.layout == "replicated":
         return ALONE if undisturbed else "whole"
     return "units"

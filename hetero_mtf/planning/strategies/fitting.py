@@ -136,7 +136,7 @@ def _shares(stage: Stage) -> dict[int, float]:
     """Return the largest share of a split dimension that each device has."""
     shares = dict.fromkeys(stage.devices, 1.0 if len(stage.devices) == 1 else 0.0)
     for entry in stage.layouts:
-        for parts, axis in ((entry.sizes, entry.axis), (entry.samples, entry.batch_axis)):
-            for device, place in zip(stage.devices, stage.places(axis)) if parts else ():
+        for parts, axis in entry.parts:
+            for device, place in zip(stage.devices, stage.places(axis)):
                 shares[device] = max(shares[device], parts[place] / sum(parts))
     return shares

@@ -20,7 +20,7 @@ def move_text(move: Move) -> str:
 
 
 def split_text(plan: Plan) -> str:
-    """Return a plan's strategy and the parts of its devices, in per cent of the units or samples that it splits.
+    """Return a plan's strategy and the parts of its devices, in per cent of the units, samples or positions that it splits.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def split_text(plan: Plan) -> str:
     stage = plan.stages[0]
     parts = [0.0] * len(stage.devices)
     for entry in stage.layouts:
-        for sizes, axis in ((entry.sizes, entry.axis), (entry.samples, entry.batch_axis)):
-            for processor, place in enumerate(stage.places(axis) if sizes else ()):
+        for sizes, axis in entry.parts:
+            for processor, place in enumerate(stage.places(axis)):
                 parts[processor] += sizes[place] / sum(sizes)
     total = sum(parts) or 1.0
     return f"{plan.strategy} {':'.join(f'{100 * part / total:.0f}' for part in parts)}"

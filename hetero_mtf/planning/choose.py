@@ -41,7 +41,7 @@ from hetero_mtf.planning.strategies.grid import best_grid
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.layers import best_layers, proven
 from hetero_mtf.planning.strategies.reasons import bottleneck_part, relative_step, why_longer
-from hetero_mtf.planning.strategies.space import best_space
+from hetero_mtf.planning.strategies.space import best_space, measured_in_slabs
 from hetero_mtf.planning.strategies.split_search import Candidate
 from hetero_mtf.units import seconds_text
 
@@ -344,6 +344,8 @@ def _candidates(costs: Costs) -> tuple[dict[str, Candidate], tuple[Alternative, 
     candidates: dict[str, Candidate] = {}
     impossible: list[Alternative] = []
     for name, make in STRATEGIES.items():
+        if name == "space" and not measured_in_slabs(costs.profile):
+            continue
         try:
             candidates[name] = fitting(costs, name, make(costs))
         except NothingToSplitError as fault:

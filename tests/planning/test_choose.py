@@ -97,7 +97,7 @@ def test_the_measured_split_is_never_predicted_slower_than_the_equal_one() -> No
 
 def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(
-        PlanError, match="strategy 'magic' is unknown; use one of auto, single, equal, filters, batch, hybrid, grid, layers"
+        PlanError, match="strategy 'magic' is unknown; use one of auto, single, equal, filters, batch, hybrid, grid, space, layers"
     ):
         plan(unequal(), strategy="magic")
 
@@ -158,7 +158,7 @@ def test_no_memory_at_all_is_one_sentence_with_the_least_shortfall_and_the_layer
     assert said.endswith("); use a smaller batch or network")
 
 
-@pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"grid"}))
+@pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"grid", "space"}))
 def test_no_memory_for_one_strategy_is_one_sentence_with_the_shortfall_and_the_layer(strategy: str) -> None:
     with pytest.raises(PlanError, match=rf"strategy {strategy} needs .* \d+ bytes short, most for layer \w+ \(.* on worker:\d\);"):
         plan(profile_of(GRAPH, [1e6, 1e6], memory_bytes=1), strategy=strategy)

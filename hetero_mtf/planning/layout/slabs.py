@@ -56,7 +56,7 @@ def slab_layouts(graph: LayerGraph, shares: Sequence[float], dimension: int) -> 
             before = [layouts[i].slabs for i in layer.inputs if layouts[i].slabs and _reaches(graph, i, index, dimension)]
             if before:
                 slabs = reach[dimension].slabs(before[0], extent)
-            elif extent >= len(shares):
+            elif not layer.inputs or extent >= len(shares):
                 slabs = tuple(proportional(extent, shares).sizes)
         unsplit = LayerLayout(index, layer.name, "replicated")
         layouts.append(LayerLayout(index, layer.name, "space", slabs=slabs, dimension=dimension) if slabs else unsplit)

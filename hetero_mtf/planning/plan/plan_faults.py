@@ -145,12 +145,13 @@ def _layout_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_s
         faults += [Fault(f"{path}.sizes", f"are {list(layout.sizes)}, must be empty for a {layout.layout} layer")] if layout.sizes else []
     else:
         faults += _parts_faults(layout.sizes, layout.axis, f"{path}.sizes", f"{path}.axis", axes)
+    faults += _slab_faults(layout, path, axes)
     if layout.layout == "replicated":
         words = f"are {list(layout.samples)}, must be empty for a replicated layer"
         return [*faults, Fault(f"{path}.samples", words)] if layout.samples else faults
     if layout.samples or layout.layout == "batch":
         faults += _samples_faults(layout, path, axes, batch_size)
-    return faults + _slab_faults(layout, path, axes)
+    return faults
 
 
 def _parts_faults(parts: tuple[int, ...], axis: str, path: str, axis_path: str, axes: dict[str, int]) -> list[Fault]:
@@ -176,6 +177,8 @@ def _samples_faults(layout: LayerLayout, path: str, axes: dict[str, int], batch_
 
 def _slab_faults(layout: LayerLayout, path: str, axes: dict[str, int]) -> list[Fault]:
     """Return what is wrong with the slabs of a layer, whatever the network."""
+    if layout.dimension < 0:
+        return [Fault(f"{path}.dimension", f"is {layout.dimension}, must be zero or more")]
     if layout.layout != "space":
         words = f"are {list(layout.slabs)}, must be empty for a {layout.layout} layer"
         return [Fault(f"{path}.slabs", words)] if layout.slabs else []

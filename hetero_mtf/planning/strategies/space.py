@@ -15,6 +15,7 @@ from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.slabs import slab_dimension, slab_layouts
 from hetero_mtf.planning.layout.stage_from_layouts import trimmed_stage
 from hetero_mtf.planning.memory.shortfall import shortfalls
+from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.solvers.apportionment import equal_sizes, minimise_maximum
 from hetero_mtf.planning.strategies.split_search import Candidate, SplitConfiguration, SplitSearch, remembered, timed, without_each
 
@@ -67,9 +68,19 @@ def slab_stage(graph: LayerGraph, sizes: Sequence[int], along: int, devices: Seq
     return trimmed_stage(slab_layouts(graph, sizes, along), devices)
 
 
+def measured_in_slabs(profile: Profile) -> bool:
+    """Return whether layers were measured as slabs, which calibration does for small batches.
+
+    Parameters
+    ----------
+    profile : Profile.
+    """
+    return any(curve.dimension == "space" for curve in profile.curves)
+
+
 def _measured_dimension(costs: Costs) -> tuple[int, int]:
     """Return the spatial dimension that is cut, and its extent in the input."""
-    if not any(curve.dimension == "space" for curve in costs.profile.curves):
+    if not measured_in_slabs(costs.profile):
         raise NothingToSplitError("no layer was measured in slabs of space, as samples can be split", "use strategy batch")
     along = slab_dimension(costs.graph)
     inputs = [costs.graph.layers[index].output_shape for index in costs.graph.inputs]

@@ -17,7 +17,7 @@ from tests.planning.networks import pair_net, profile_of, with_rest
 
 MEASURED = profile_of(pair_net(24, 24, 24), [2e6, 1e6], 0.3, 1e5)
 FED = dataclasses.replace(MEASURED, launch_s=0.5, feed_s_per_byte=1e-5)
-STRATEGY_NAMES = [name for name in STRATEGIES if name != "grid"]
+STRATEGY_NAMES = [name for name in STRATEGIES if name not in ("grid", "space")]
 
 
 def all_layers(profile: Profile, factor: float) -> tuple[LayerFactor, ...]:

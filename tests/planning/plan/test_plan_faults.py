@@ -113,7 +113,7 @@ def test_a_layer_that_mixes_samples_needs_the_whole_batch(monkeypatch: pytest.Mo
     graph = residual_net()
     batch, grid = Plan.batch(graph, [1] * 4, FOUR, 8), Plan.grid(graph, [1, 1], [1, 1], FOUR, 8)
     monkeypatch.setattr(BatchNormalization, "mixes_samples", True, raising=False)
-    message = "is batch, layer block_norm (BatchNormalization) can be replicated, split; plan again"
+    message = "is batch, layer block_norm (BatchNormalization) can be replicated, space, split; plan again"
     with pytest.raises(PlanError, match=re.escape(message)):
         batch.check(graph)
     norm = next(i for i, layer in enumerate(graph.layers) if layer.name == "block_norm")

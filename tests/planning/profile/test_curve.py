@@ -61,7 +61,7 @@ def test_every_curve_never_falls_and_is_never_negative(measured: Curve) -> None:
     [
         ({"layer": 9}, "curves[0].layer: is 9, there are 5 layers"),
         ({"device": -1}, "curves[0].device: is -1, there are 2 devices"),
-        ({"dimension": "depth"}, "curves[0].dimension: is 'depth', must be one of output, input, whole, batch, alone"),
+        ({"dimension": "depth"}, "curves[0].dimension: is 'depth', must be one of output, input, whole, batch, space, alone"),
         ({"dimension": "batch", "units": (4, 9)}, "curves[0].units: are [4, 9] samples, the batch has 8"),
         ({"step_pass": "sideways"}, "curves[0].step_pass: is 'sideways', must be one of forward, backward, update"),
         ({"batch": 0}, "curves[0].batch: is 0, must be at least 1"),

@@ -14,12 +14,14 @@ from tests.program.slab_nets import Drawn
 
 @pytest.mark.parametrize("seed", first_fast(range(300), 8))
 def test_slabs_drawn_at_random_give_the_numbers_of_one_device(seed: int) -> None:
+    keras.config.set_floatx("float64")
     check(Drawn(seed))
 
 
 def check(drawn: Drawn) -> None:
     """Train five steps in slabs and on one device, in float64, and compare losses and weights."""
-    model, rng = drawn.model, np.random.default_rng(0)
+    rng = np.random.default_rng(0)
+    model = drawn.model
     shape = model.output_shape[1:-1]
     x = rng.normal(size=(drawn.batch, *model.input_shape[1:]))
     batches = Steps([x] * 5, [rng.integers(0, 3, (drawn.batch, *shape))] * 5, [None] * 5)

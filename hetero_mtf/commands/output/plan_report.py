@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers.fallback.keras_call_kind import keras_calls_text
-from hetero_mtf.planning.layout.records import DevicePart, Stage
+from hetero_mtf.planning.layout.records import DevicePart
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.plan.plan_text import execution_text, proof_text, proven
 from hetero_mtf.planning.profile.profile import Profile
@@ -103,17 +104,11 @@ def flops_shares(plan: Plan, graph: LayerGraph) -> tuple[float, ...]:
     flops = [0.0] * len(plan.devices)
     for stage in plan.stages:
         for entry in stage.layouts:
-            units = _fractions(stage, entry.sizes, entry.axis)
-            samples = _fractions(stage, entry.samples, entry.batch_axis)
-            for device, unit_part, sample_part in zip(stage.devices, units, samples):
-                flops[device] += graph.layers[entry.layer].flops * unit_part * sample_part
+            for at, device in enumerate(stage.devices):
+                part = math.prod(parts[stage.places(axis)[at]] / sum(parts) for parts, axis in entry.parts)
+                flops[device] += graph.layers[entry.layer].flops * part
     total = sum(layer.flops for layer in graph.layers)
     return tuple(value / total if total else 0.0 for value in flops)
-
-
-def _fractions(stage: Stage, sizes: tuple[int, ...], axis: str) -> list[float]:
-    """Return each processor's fraction of a dimension; 1 where it is not split."""
-    return [sizes[place] / sum(sizes) if sizes else 1.0 for place in stage.places(axis)]
 
 
 def _task(plan: Plan, device: int, graph: LayerGraph) -> str:
@@ -125,11 +120,12 @@ def _task(plan: Plan, device: int, graph: LayerGraph) -> str:
         return f"stage {', '.join(map(str, stages))}"
     (stage,) = plan.stages
     place = stage.devices.index(device)
-    split = [entry for entry in stage.layouts if entry.sizes or entry.samples]
+    split = [entry for entry in stage.layouts if entry.parts]
     if not split:
         return "all layers"
     entry = max(split, key=lambda layout: graph.layers[layout.layer].flops)
-    sizes = ((entry.samples, entry.batch_axis, "samples"), (entry.sizes, entry.axis, "units"))
+    positions = (entry.slabs, entry.slab_axis, "positions")
+    sizes = ((entry.samples, entry.batch_axis, "samples"), (entry.sizes, entry.axis, "units"), positions)
     counts = [f"{part[stage.places(axis)[place]]} of {sum(part)} {unit}" for part, axis, unit in sizes if part]
     return f"{', '.join(counts)} of {entry.name}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import joins_positions, takes_statistics
 from hetero_mtf.planning.layout.records import BUCKET_BYTES, LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import Resharding, TensorLayout, input_of, output_of, reshardings, weight_gathers
-from hetero_mtf.planning.layout.slabs import read_ranges, received
+from hetero_mtf.planning.layout.slabs import wanted_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +67,6 @@ class Clocks:
         self.places = {axis: np.array(stage.places(axis)) for axis, _ in stage.axes}
         self._resharded: set[tuple[int, TensorLayout]] = set()  # (layer, layout) of outputs after their resharding
         self._resharded_for: set[tuple[int, int]] = set()  # (layer, first reader) of these reshardings
-        self._exchanged: set[tuple[int, TensorLayout, tuple[tuple[int, int], ...]]] = set()  # (layer, slabs, positions read) of its output
-        self._exchanged_for: set[tuple[int, int]] = set()  # (layer, first reader) of these halo exchanges
         self._summed_for: set[tuple[int, int]] = set()  # (layer, first of the columns that need its output in one layout)
         self._along: dict[str, _DeviceMembership] = {}
         self._parts: dict[tuple[str, TensorLayout], list[float]] = {}
@@ -147,40 +145,26 @@ class Clocks:
                 self._join_statistics(entry, forward=True)
         for index in self.costs.graph.outputs:
             if index in self._held_as:
-                self._reshard((index,), self._held_as[index].whole_channels, -1)
+                self._reshard(index, self._held_as[index].whole_channels, -1)
 
     def _arrange_inputs(self, entry: LayerLayout) -> None:
         """Charge what brings the inputs of a layer into the layout that it needs."""
         sources = self.costs.graph.layers[entry.layer].inputs
-        if entry.slabs:
-            for source in sources:
-                self._exchange(source, entry)
-        elif self._reduces(entry):
+        if self._reduces(entry):
             self._all_reduce(self._held_as[sources[0]].slab_axis, self._held_as[entry.layer], self._bytes(entry.layer))
-        else:
-            self._reshard(sources, self._wanted_as[entry.layer], entry.layer)
+            return
+        for source in sources:
+            self._reshard(source, self._wanted(entry, source), entry.layer)
+
+    def _wanted(self, entry: LayerLayout, source: int) -> TensorLayout:
+        """Return the layout in which a layer needs an input."""
+        return wanted_of(self.costs.graph, entry, source) if entry.slabs else self._wanted_as[entry.layer]
 
     def _reduces(self, entry: LayerLayout) -> bool:
         """Return whether a layer reduces slabs to a number a channel, where they lie."""
-        sources = self.costs.graph.layers[entry.layer].inputs
-        reduces = kind_of(self.costs.graph.layers[entry.layer]).reduces_space and not entry.sizes
-        return reduces and sources[0] in self._held_as and bool(self._held_as[sources[0]].slabs)
-
-    def _exchange(self, source: int, entry: LayerLayout) -> None:
-        """Charge the halo exchange of an input of a layer in slabs, unless an earlier reader reads the same positions."""
-        if source not in self._held_as:
-            return
-        key = source, self._wanted_as[entry.layer], read_ranges(self.costs.graph, entry, source)
-        if key not in self._exchanged:
-            self._exchanged.add(key)
-            self._exchanged_for.add((source, entry.layer))
-            self._send_halo(source, entry)
-
-    def _send_halo(self, source: int, entry: LayerLayout) -> None:
-        parts = received(self.costs.graph, self._held_as[source], entry, source)
-        if parts.any():
-            held = self._held_bytes(entry.slab_axis, self._wanted_as[entry.layer], self._bytes(source))
-            self._meet(entry.slab_axis, [ring.sent_s(1, float(parts.max()) * n) for ring, n in held])
+        layer = self.costs.graph.layers[entry.layer]
+        reduces = getattr(kind_of(layer), "reduces_space", False) and not entry.sizes
+        return reduces and layer.inputs[0] in self._held_as and bool(self._held_as[layer.inputs[0]].slabs)
 
     def _backward(self) -> None:
         """Walk the layers whose outputs need gradients in reverse."""
@@ -266,22 +250,19 @@ class Clocks:
         for source in dict.fromkeys(sources):
             if (source, entry.layer) in self._summed_for:
                 self._all_reduce(entry.axis, self._wanted_as[entry.layer], self._bytes(source))
-            if (source, entry.layer) in self._exchanged_for:
-                self._send_halo(source, entry)
             if (source, entry.layer) in self._resharded_for:
-                for resharding in reversed(reshardings(self._held_as[source], self._wanted_as[entry.layer])):
+                for resharding in reversed(reshardings(self._held_as[source], self._wanted(entry, source))):
                     self._reshard_along(resharding.reverse, self._bytes(source))
 
-    def _reshard(self, sources: Iterable[int], wanted: TensorLayout, reader: int) -> None:
-        """Reshard the outputs of some layers to the layout that `reader` needs, unless an earlier reader needs the same."""
-        for source in sources:
-            held = self._held_as.get(source, wanted)
-            if held is wanted or held == wanted or (source, wanted) in self._resharded:
-                continue
-            self._resharded.add((source, wanted))
-            self._resharded_for.add((source, reader))
-            for resharding in reshardings(held, wanted):
-                self._reshard_along(resharding, self._bytes(source))
+    def _reshard(self, source: int, wanted: TensorLayout, reader: int) -> None:
+        """Reshard the output of a layer to the layout that `reader` needs, unless an earlier reader needs the same."""
+        held = self._held_as.get(source, wanted)
+        if held is wanted or held == wanted or (source, wanted) in self._resharded:
+            return
+        self._resharded.add((source, wanted))
+        self._resharded_for.add((source, reader))
+        for resharding in reshardings(held, wanted):
+            self._reshard_along(resharding, self._bytes(source))
 
     def _reshard_along(self, resharding: Resharding, full_bytes: float) -> None:
         if resharding.kind != "slice":

@@ -69,10 +69,12 @@ class Ring:
         # all-gather: it sends h_i to p - 1 others and receives the 1 - h_i that it lacks
         # all-to-all: h_i w_i stays, as the two dimensions are split independently; it sends h_i (1 - w_i) and receives w_i (1 - h_i)
         # a link carries both directions at once, hence the larger of the two and not their sum
-        held = np.array(resharding.before) / sum(resharding.before)
+        if resharding.kind == "halo":
+            return _exchanged_part(resharding)
+        held = np.array(resharding.before) / sum(resharding.before)  # type: ignore[arg-type]
         if resharding.kind == "all_gather":
             return float(np.maximum((self.devices - 1) * held, 1 - held).max())
-        wanted = np.array(resharding.after) / sum(resharding.after)
+        wanted = np.array(resharding.after) / sum(resharding.after)  # type: ignore[arg-type]
         return float(np.maximum(held * (1 - wanted), wanted * (1 - held)).max())
 
     def sent_s(self, messages: int, sent_bytes: float) -> float:
@@ -111,7 +113,7 @@ class Ring:
         return {}
 
     @functools.cached_property
-    def _busiest(self) -> dict[tuple[str, tuple[int, ...], tuple[int, ...]], float]:
+    def _busiest(self) -> dict[tuple[object, ...], float]:
         """(kind, parts before, parts after) of a resharding -> the busiest processor's part, each computed once."""
         return {}
 
@@ -122,6 +124,17 @@ class Ring:
     @functools.cached_property
     def _choices(self) -> tuple[AllReduceCost, ...]:
         return choices(self._pairs)
+
+
+def _exchanged_part(resharding: Resharding) -> float:
+    """Return the part of a tensor that the busiest processor sends or receives in a halo exchange."""
+    before, after = np.array(resharding.before), np.array(resharding.after)
+    extent = max(before[:, 1].max(), after[:, 1].max())
+    # common[i, j]: positions that i has before and j needs after; those that stay are not sent
+    common = np.minimum(before[:, None, 1], after[None, :, 1]) - np.maximum(before[:, None, 0], after[None, :, 0])
+    common = np.maximum(common, 0)
+    np.fill_diagonal(common, 0)
+    return float(max(common.sum(axis=0).max(), common.sum(axis=1).max()) / extent)
 
 
 def _uniform(around: Ring) -> PairLinks:

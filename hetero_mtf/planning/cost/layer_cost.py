@@ -186,7 +186,8 @@ class Costs:
         """
         key = self.alike[entry.layer], number
         if key not in self._spent:
-            units = self._positions(stage, entry) if entry.slabs else _parts_of(stage, entry.sizes, entry.axis)
+            own = _parts_of(stage, entry.slabs, entry.slab_axis)
+            units = self.measured_positions(entry, own) if entry.slabs else _parts_of(stage, entry.sizes, entry.axis)
             places = units, _parts_of(stage, entry.samples, entry.batch_axis)
             by_pass = {step_pass: self.spent(entry, np.array(stage.devices), *places, step_pass) for step_pass in PASSES}
             if self.tables.some_alone and not beside:
@@ -196,9 +197,14 @@ class Costs:
             self._spent[key] = by_pass
         return self._spent[key]
 
-    def _positions(self, stage: Stage, entry: LayerLayout) -> np.ndarray:
-        """Return each processor's positions, as many of the dimension that was measured as make the same part of the layer."""
-        own = _parts_of(stage, entry.slabs, entry.slab_axis)
+    def measured_positions(self, entry: LayerLayout, own: np.ndarray) -> np.ndarray:
+        """Return as many positions of the dimension that was measured as make the same part of a layer as those of another dimension.
+
+        Parameters
+        ----------
+        entry : layout of a layer in slabs.
+        own : (processors,) positions of its output along its own dimension.
+        """
         measured = self.tables.slab_extent(entry.layer)
         whole: np.ndarray = own if sum(entry.slabs) == measured else np.rint(own * measured / sum(entry.slabs)).astype(int)
         return whole

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 
 import numpy as np
 
 from hetero_mtf.planning.layout.records import LayerLayout
+
+Interval = tuple[int, int]
+"""[begin, end) of positions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,23 +24,26 @@ class TensorLayout:
     axis : mesh axis of the channels; "" if they are not split.
     samples : (positions,) samples along `batch_axis`; empty if the batch is not split.
     batch_axis : mesh axis of the batch; "" if it is not split.
-    slabs : (positions,) positions along `slab_axis`, of a spatial dimension; empty if space is not split.
+    slabs : (places,) [begin, end) of the positions along `slab_axis`; they may overlap, as windows read some twice. Empty if whole.
     slab_axis : mesh axis of the slabs; "" if space is not split.
-    overlap : how many of them all slabs have more than the dimension, as windows read them twice.
+    dimension : number of the spatial dimension that lies in slabs.
+    extent : its positions.
     """
 
     sizes: tuple[int, ...] = ()
     axis: str = ""
     samples: tuple[int, ...] = ()
     batch_axis: str = ""
-    slabs: tuple[int, ...] = ()
+    slabs: tuple[Interval, ...] = ()
     slab_axis: str = ""
-    overlap: int = 0
+    dimension: int = 0
+    extent: int = 0
 
     @property
     def by_axis(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Mesh axis -> ("channels", "batch" or "space", parts) of what is split along it."""
-        parts = {self.axis: ("channels", self.sizes), self.batch_axis: ("batch", self.samples), self.slab_axis: ("space", self.slabs)}
+        positions = tuple(end - begin for begin, end in self.slabs)
+        parts = {self.axis: ("channels", self.sizes), self.batch_axis: ("batch", self.samples), self.slab_axis: ("space", positions)}
         return {axis: held for axis, held in parts.items() if axis}
 
     @property
@@ -47,8 +54,7 @@ class TensorLayout:
     def fractions(self, axis: str) -> np.ndarray:
         """Return the (positions,) fractions of the tensor along an axis that splits it; of slabs that overlap, more than 1 in all."""
         kind, parts = self.by_axis[axis]
-        total = sum(parts) - (self.overlap if kind == "space" else 0)
-        fractions: np.ndarray = np.asarray(parts) / total
+        fractions: np.ndarray = np.asarray(parts) / (self.extent if kind == "space" else sum(parts))
         return fractions
 
 
@@ -58,22 +64,23 @@ class Resharding:
 
     Parameters
     ----------
-    kind : "all_gather", "slice" (nothing is sent) or "all_to_all".
+    kind : "all_gather", "slice" (nothing is sent), "all_to_all", or "halo" (positions of other slabs).
     axis : the mesh axis.
     tensor_layout : the tensor's layout before or after, whichever is split along `axis`; its other splits stay.
-    before, after : (positions,) parts of the processors along the axis, empty where the tensor is not split along it.
+    before, after : (positions,) parts of the processors along the axis, empty where the tensor is not split along it; of a halo exchange
+        the [begin, end) of the positions.
     """
 
     kind: str
     axis: str
     tensor_layout: TensorLayout
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    before: tuple[int, ...] | tuple[Interval, ...]
+    after: tuple[int, ...] | tuple[Interval, ...]
 
     @property
     def reverse(self) -> Resharding:
         """The resharding of the gradient."""
-        kind = {"all_gather": "slice", "slice": "all_gather", "all_to_all": "all_to_all"}[self.kind]
+        kind = {"all_gather": "slice", "slice": "all_gather"}.get(self.kind, self.kind)
         return Resharding(kind, self.axis, self.tensor_layout, self.after, self.before)
 
 
@@ -108,6 +115,9 @@ def reshardings(old: TensorLayout, new: TensorLayout) -> list[Resharding]:
     slices: list[Resharding] = []
     for axis in sorted({*before, *after}):
         held, wanted = before.get(axis, ("", ())), after.get(axis, ("", ()))
+        if held[0] == wanted[0] == "space" and old.dimension == new.dimension:
+            exchanges += [Resharding("halo", axis, old, old.slabs, new.slabs)] if old.slabs != new.slabs else []
+            continue
         if held == wanted:
             continue
         if held[1] and wanted[1] and held[0] != wanted[0] and len(before) == len(after) == 1:
@@ -131,12 +141,23 @@ def weight_gathers(entry: LayerLayout) -> list[Resharding]:
 def _tensor_layout(entry: LayerLayout, split: bool) -> TensorLayout:
     channels = (entry.sizes, entry.axis) if split else ((), "")
     batch = entry.samples, entry.batch_axis if entry.samples else ""
-    return _same(*channels, *batch, entry.slabs, entry.slab_axis if entry.slabs else "")
+    return in_slabs(_same(*channels, *batch), entry) if entry.slabs else _same(*channels, *batch)
+
+
+def in_slabs(plain: TensorLayout, entry: LayerLayout) -> TensorLayout:
+    """Return the layout of a layer's output that lies in slabs.
+
+    Parameters
+    ----------
+    plain : its layout but for space.
+    entry : the layer's layout.
+    """
+    ends = list(itertools.accumulate(entry.slabs))
+    slabs, extent = tuple(zip([0, *ends], ends)), ends[-1]
+    return dataclasses.replace(plain, slabs=slabs, slab_axis=entry.slab_axis, dimension=entry.dimension, extent=extent)
 
 
 @functools.lru_cache(maxsize=4096)
-def _same(
-    sizes: tuple[int, ...], axis: str, samples: tuple[int, ...], batch_axis: str, slabs: tuple[int, ...], slab_axis: str
-) -> TensorLayout:
+def _same(sizes: tuple[int, ...], axis: str, samples: tuple[int, ...], batch_axis: str) -> TensorLayout:
     """Return one record for all equal layouts: a plan needs thousands of records with some tens of values."""
-    return TensorLayout(sizes, axis, samples, batch_axis, slabs, slab_axis)
+    return TensorLayout(sizes, axis, samples, batch_axis)

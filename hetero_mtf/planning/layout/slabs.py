@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
-
-import numpy as np
 
 from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.graph.records import LayerGraph
@@ -71,22 +68,6 @@ def _reaches(graph: LayerGraph, source: int, index: int, dimension: int) -> bool
     return graph.layers[source].output_shape[dimension] == max(extents)
 
 
-def read_ranges(graph: LayerGraph, entry: LayerLayout, source: int) -> tuple[tuple[int, int], ...]:
-    """Return the [begin, end) of an input's positions that each place of the slab axis reads, inside the input.
-
-    Parameters
-    ----------
-    entry : layout of a layer in slabs.
-    source : index of its input.
-    """
-    extent = graph.layers[source].output_shape[entry.dimension]
-    if len(graph.layers[entry.layer].inputs) > 1 and extent < graph.layers[entry.layer].output_shape[entry.dimension]:
-        return ((0, extent),) * len(entry.slabs)  # one position that is added to all others
-    reach, ends = reach_of(graph, entry.layer)[entry.dimension], list(itertools.accumulate(entry.slabs))
-    ranges = (reach.reads(begin, end) for begin, end in zip([0, *ends], ends))
-    return tuple((min(max(begin, 0), extent), min(max(end, 0), extent)) for begin, end in ranges)
-
-
 def wanted_of(graph: LayerGraph, entry: LayerLayout, source: int) -> TensorLayout:
     """Return the layout in which a layer needs an input, with what its windows read of other slabs.
 
@@ -98,27 +79,11 @@ def wanted_of(graph: LayerGraph, entry: LayerLayout, source: int) -> TensorLayou
     plain = input_of(entry)
     if not entry.slabs:
         return plain
-    lengths = tuple(end - begin for begin, end in read_ranges(graph, entry, source))
-    return dataclasses.replace(plain, slabs=lengths, overlap=sum(lengths) - graph.layers[source].output_shape[entry.dimension])
-
-
-def received(graph: LayerGraph, held: TensorLayout, entry: LayerLayout, source: int) -> np.ndarray:
-    """Return the (places,) parts of an input that processors along the slab axis read and do not have.
-
-    Parameters
-    ----------
-    held : layout of the input, on the same mesh.
-    entry : layout of a layer in slabs.
-    source : index of its input.
-    """
-    extent, ranges = graph.layers[source].output_shape[entry.dimension], read_ranges(graph, entry, source)
-    read = np.array([end - begin for begin, end in ranges], float)
-    if held.slab_axis == entry.slab_axis:
-        ends = list(itertools.accumulate(held.slabs))
-        own = [max(0, min(b, d) - max(a, c)) for (a, b), c, d in zip(ranges, [0, *ends], ends)]
-        lacking: np.ndarray = (read - own) / extent
-        return lacking
-    if entry.slab_axis in held.by_axis:
-        missing: np.ndarray = read / extent * (1 - held.fractions(entry.slab_axis))
-        return missing
-    return np.zeros(len(read))
+    inputs = graph.layers[entry.layer].inputs
+    extent = graph.layers[source].output_shape[entry.dimension]
+    if len(inputs) > 1 and extent < graph.layers[entry.layer].output_shape[entry.dimension]:
+        return dataclasses.replace(plain, slabs=(), slab_axis="", dimension=0, extent=0)  # one position that is added to all others
+    reach = reach_of(graph, entry.layer)[entry.dimension]
+    ranges = (reach.reads(begin, end) for begin, end in plain.slabs)
+    read = tuple((min(max(begin, 0), extent), min(max(end, 0), extent)) for begin, end in ranges)
+    return dataclasses.replace(plain, slabs=read, extent=extent)

@@ -32,11 +32,15 @@ class LayoutState(NamedTuple):
     layout : as in a LayerLayout.
     sizes : units along the axis of channels; empty if they are not split.
     samples : samples along the axis of the batch; empty if it is not split. On one axis only one of the two is given.
+    slabs : positions of the output along a spatial dimension; empty if space is not split.
+    dimension : number of the spatial dimension.
     """
 
     layout: str
     sizes: Vector = ()
     samples: Vector = ()
+    slabs: Vector = ()
+    dimension: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Space:
     @property
     def size(self) -> tuple[int, int]:
         """(most states of a layer, size vectors altogether)."""
-        vectors = {vector for states in self.states for state in states for vector in (state.sizes, state.samples) if vector}
+        vectors = {vector for states in self.states for state in states for vector in state[1:4] if vector}
         return max(map(len, self.states)), len(vectors)
 
     def entry(self, layer: int, name: str, state: LayoutState) -> LayerLayout:
@@ -72,7 +76,8 @@ class Space:
         name : its name.
         """
         if not self.rows:
-            return LayerLayout(layer, name, state.layout, state.sizes, samples=state.samples)
+            parts = {"samples": state.samples, "slabs": state.slabs, "dimension": state.dimension}
+            return LayerLayout(layer, name, state.layout, state.sizes, **parts)  # type: ignore[arg-type]
         axis, batch_axis = FILTER_AXIS if state.sizes else AXIS, BATCH_AXIS if state.samples else AXIS
         return LayerLayout(layer, name, state.layout, state.sizes, axis, state.samples, batch_axis)
 
@@ -89,8 +94,8 @@ class Space:
 def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = (), by_memory: bool = False) -> Space:
     """Return the states of every layer on one mesh axis over some devices.
 
-    A layer may be replicated; split its batch, by any of the sample vectors; and take each layout of its channels that its kind
-    allows, by any of the size vectors for that many units.
+    A layer may be replicated; split its batch, by any of the sample vectors; lie in the slabs that it has in any of the known stages; and
+    take each layout of its channels that its kind allows, by any of the size vectors for that many units.
 
     The samples are those that minimise the slowest device's seconds in the whole network, or in its `arrangement.trunk`. Size vectors
     minimise the slowest device's seconds in a segment of an arrangement (`arrangement.arrange`: pairs, gathered, and both borders of a
@@ -99,7 +104,7 @@ def layout_space(costs: Costs, devices: Sequence[int], known: Iterable[Stage] = 
     Parameters
     ----------
     devices : indices of the devices.
-    known : stages on the same devices, from other searches, whose samples and sizes are considered too.
+    known : stages on the same devices, from other searches, whose samples, sizes and slabs are considered too.
     by_memory : whether to consider samples and sizes too that are equal, in proportion to the free memory, or to its square:
         bytes that every device holds alike leave devices of little memory less for their part.
 
@@ -135,6 +140,8 @@ class _Space:
         vectors = self._vectors(stages)
         never, views = shared(self.graph), flattened(self.graph, self.costs.counts)
         states = tuple(self._states(index, samples, vectors, index in never, views) for index in range(len(self.graph.layers)))
+        in_slabs = self._in_slabs(stages)
+        states = tuple((*own, *others) for own, others in zip(states, in_slabs))
         return Space(self.devices, states, self.slowest)
 
     def _states(
@@ -151,6 +158,18 @@ class _Space:
             units = split_units(self.graph, index, layout, self.costs.counts)
             states += [LayoutState(layout, vector) for vector in vectors.get(units, ())]
         return tuple(states)
+
+    def _in_slabs(self, known: Sequence[Stage]) -> list[tuple[LayoutState, ...]]:
+        """Return the states in which each layer lies in slabs, charged at the device that is slowest in all layers of a stage."""
+        found: list[dict[LayoutState, None]] = [{} for _ in self.graph.layers]
+        for stage in known:
+            cut = [entry for entry in stage.layouts if entry.slabs]
+            passes = ("forward", "backward")
+            spent = sum((self.costs.spent_on(entry, stage, each) for entry in cut for each in passes), np.zeros(len(self.devices)))
+            for entry in cut:
+                found[entry.layer][state_of(entry)] = None
+                self.slowest.setdefault((entry.layer, state_of(entry)), int((spent * self.processors_per_device[:, 0]).argmax()))
+        return [tuple(states) for states in found]
 
     # Samples, and the device that is charged for them.
 
@@ -258,4 +277,4 @@ def flattened(graph: LayerGraph, counts: Sequence[int]) -> dict[int, bool]:
 
 def state_of(entry: LayerLayout) -> LayoutState:
     """Return the state of a layer of a given layout."""
-    return LayoutState(entry.layout, entry.sizes, entry.samples)
+    return LayoutState(entry.layout, entry.sizes, entry.samples, entry.slabs, entry.dimension)

@@ -188,7 +188,7 @@ class _Program:
                 self._row([*flows, *((self.states[owner][0] + s, -1.0) for s in members)], 0.0, 0.0)
         by_resharding: dict[tuple[int, int], list[int]] = {}
         for k, (a, b) in enumerate(pairs):
-            held, wanted = cost.held(ours[sources[a][0]]), cost.wanted(theirs[wants[b][0]])
+            held, wanted = cost.held(ours[sources[a][0]]), cost.wanted(theirs[wants[b][0]], index, reader)
             if held != wanted:
                 by_resharding.setdefault((held, wanted), []).append(first + k)
         for change, over in by_resharding.items():
@@ -203,7 +203,7 @@ class _Program:
             columns: dict[int, list[int]] = {}
             for v, state in zip(self._of(reader), cost.space.states[reader]):
                 if state.layout == "column":
-                    columns.setdefault(cost.wanted(state), []).append(v)
+                    columns.setdefault(cost.wanted(state, index, reader), []).append(v)
             for wanted, chosen in columns.items():
                 if wanted not in summed:
                     summed[wanted] = self._variables([cost.sum_s(index, wanted)])

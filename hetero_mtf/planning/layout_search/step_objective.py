@@ -22,9 +22,10 @@ import numpy as np
 from hetero_mtf.layers.half_precision import gradient_bytes
 from hetero_mtf.planning.cost.device_ring import Ring
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.arrangement import takes_statistics
+from hetero_mtf.planning.layout.arrangement import joins_positions, takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings, weight_gathers
+from hetero_mtf.planning.layout.slabs import wanted_of
 from hetero_mtf.planning.layout_search.layout_space import LayoutState, Space, flattened, state_of
 from hetero_mtf.planning.solvers.elimination import Factor
 
@@ -50,7 +51,7 @@ class LayoutCost:
         self._layout_numbers: dict[TensorLayout, int] = {TensorLayout(): _UNSPLIT}
         self._by_number = [TensorLayout()]
         self._held: dict[LayoutState, int] = {}
-        self._wanted: dict[LayoutState, int] = {}
+        self._wanted: dict[tuple[LayoutState, int, int], int] = {}
         self._lines: dict[tuple[int, int], tuple[_Line, _Line]] = {}
         self._tables: dict[tuple[object, ...], np.ndarray] = {}
         self._spent: dict[tuple[int, LayoutState, int | None, bool], float] = {}
@@ -82,7 +83,7 @@ class LayoutCost:
         """
         states, readers = self.space.states[index], self.graph.readers[index]
         leaves = index in self.graph.outputs
-        key = (self.costs.alike[index], leaves, self._views.get(index, False), states, *(self._reads(reader) for reader in readers))
+        key = (self.costs.alike[index], leaves, self._views.get(index, False), states, *(self._reads(index, reader) for reader in readers))
         if key not in self._tables:
             self._tables[key] = self._sent(index, leaves)
         return self._tables[key]
@@ -110,19 +111,21 @@ class LayoutCost:
         for index, readers in enumerate(self.graph.readers):
             if readers or index in self.graph.outputs:
                 chosen = self.space.states[index][choice[index]]
-                seconds.append(self._sent_s(index, chosen, [self.space.states[reader][choice[reader]] for reader in readers]))
+                seconds.append(self._sent_s(index, chosen, [(reader, self.space.states[reader][choice[reader]]) for reader in readers]))
         return math.fsum(seconds)
 
-    def _sent_s(self, index: int, state: LayoutState, others: Sequence[LayoutState]) -> float:
-        """Return one entry of `sent`."""
-        if not all(self.goes_with(index, state, other) for other in others):
+    def _sent_s(self, index: int, state: LayoutState, others: Sequence[tuple[int, LayoutState]]) -> float:
+        """Return one entry of `sent`, for readers in certain states."""
+        if not all(self.goes_with(index, state, other) for _, other in others):
             return math.inf
-        held, wanted = self.held(state), {self.wanted(other) for other in others}
+        held, wanted = self.held(state), {self.wanted(other, index, reader) for reader, other in others}
         seconds = sum(sum(self.reshard_s(index, held, want)) for want in wanted)
         left = self.left_as(held)
         if index in self.graph.outputs and left not in wanted:
             seconds += self.reshard_s(index, held, left)[0]
-        columns = {self.wanted(other) for other in others if other.layout == "column"} if self.costs.trains_before[index] else set()
+        if not self.costs.trains_before[index]:
+            return seconds
+        columns = {self.wanted(other, index, reader) for reader, other in others if other.layout == "column"}
         return seconds + sum(self.sum_s(index, want) for want in columns)
 
     def held(self, state: LayoutState) -> int:
@@ -132,16 +135,23 @@ class LayoutCost:
             self._held[state] = self._number(output_of(self.space.entry(0, "", state)))
         return self._held[state]
 
-    def wanted(self, state: LayoutState) -> int:
-        """Return the number of the layout in which a layer in a state needs its inputs."""
-        if state not in self._wanted:
-            self._wanted[state] = self._number(input_of(self.space.entry(0, "", state)))
-        return self._wanted[state]
+    def wanted(self, state: LayoutState, source: int, reader: int) -> int:
+        """Return the number of the layout in which a reader in a state needs an input.
+
+        Parameters
+        ----------
+        state : of the reader.
+        source, reader : indices of the layer that is read, and of the one that reads it.
+        """
+        key = (state, source, reader) if state.slabs else (state, 0, 0)  # what windows read of slabs depends on the layer
+        if key not in self._wanted:
+            entry = self.space.entry(reader, "", state)
+            self._wanted[key] = self._number(wanted_of(self.graph, entry, source) if state.slabs else input_of(entry))
+        return self._wanted[key]
 
     def left_as(self, held: int) -> int:
         """Return the number of the layout in which an output leaves the network: its channels are not split."""
-        tensor_layout = self.tensor_layout(held)
-        return self._number(TensorLayout((), "", tensor_layout.samples, tensor_layout.batch_axis))
+        return self._number(self.tensor_layout(held).whole_channels)
 
     def tensor_layout(self, number: int) -> TensorLayout:
         """Return the layout with a number.
@@ -234,7 +244,7 @@ class LayoutCost:
         for at, state in enumerate(self.space.states[index]):
             sources.setdefault((self.held(state), view and state.layout == "split"), []).append(at)
         for at, state in enumerate(self.space.states[reader]):
-            wants.setdefault(self.wanted(state), []).append(at)
+            wants.setdefault(self.wanted(state, index, reader), []).append(at)
         return list(sources.values()), list(wants.values())
 
     def _number(self, tensor_layout: TensorLayout) -> int:
@@ -243,8 +253,9 @@ class LayoutCost:
             self._by_number.append(tensor_layout)
         return self._layout_numbers[tensor_layout]
 
-    def _reads(self, reader: int) -> tuple[object, ...]:
-        return (self.space.states[reader],)
+    def _reads(self, index: int, reader: int) -> tuple[object, ...]:
+        states = self.space.states[reader]
+        return states, tuple(self.wanted(state, index, reader) for state in states if state.slabs)
 
     def _sent(self, index: int, leaves: bool) -> np.ndarray:
         states, readers = self.space.states[index], self.graph.readers[index]
@@ -253,28 +264,30 @@ class LayoutCost:
         # infinite where states are not compatible; then the three lines of sent_l: a layout is charged once, however many readers need it,
         # so the terms are taken by layout, and not by reader, of which each would be charged
         by_reader = [self.space.states[reader] for reader in readers]
+        needs = [[self.wanted(state, index, reader) for state in self.space.states[reader]] for reader in readers]
         for at, theirs in enumerate(by_reader):
             legal = np.array([[self.goes_with(index, state, other) for other in theirs] for state in states])
             total = total + np.where(spread(legal, (0, at + 1), len(shape)), 0.0, np.inf)
-        all_wanted = sorted({self.wanted(other) for theirs in by_reader for other in theirs})
+        all_wanted = sorted({wanted for theirs in needs for wanted in theirs})
         held = [self.held(state) for state in states]
         left = [self.left_as(h) if leaves else -1 for h in held]
         for wanted in sorted({*all_wanted, *(w for w in left if w >= 0)}):
-            total = total + self._resharded(index, wanted, held, left, by_reader)
+            total = total + self._resharded(index, wanted, held, left, needs)
         if self.costs.trains_before[index]:
-            for wanted in sorted({self.wanted(other) for theirs in by_reader for other in theirs if other.layout == "column"}):
-                summed = [np.array([o.layout == "column" and self.wanted(o) == wanted for o in theirs]) for theirs in by_reader]
+            columns = [[other.layout == "column" for other in theirs] for theirs in by_reader]
+            for wanted in sorted({w for of, theirs in zip(columns, needs) for column, w in zip(of, theirs) if column}):
+                summed = [np.array([column and w == wanted for column, w in zip(of, theirs)]) for of, theirs in zip(columns, needs)]
                 total = total + np.where(any_reader(summed, len(shape)), self.sum_s(index, wanted), 0.0)
         return total
 
     def _resharded(
-        self, index: int, wanted: int, held: Sequence[int], left: Sequence[int], by_reader: Sequence[tuple[LayoutState, ...]]
+        self, index: int, wanted: int, held: Sequence[int], left: Sequence[int], needs: Sequence[Sequence[int]]
     ) -> np.ndarray:
         """Return the seconds of resharding an output to one layout, where a reader needs it or the output leaves the network in it."""
-        rank = len(by_reader) + 1
+        rank = len(needs) + 1
         lines = {h: self.reshard_s(index, h, wanted) for h in dict.fromkeys(held)}
         forward_s, backward_s = (np.array(line) for line in zip(*(lines[h] for h in held)))
-        read = any_reader([np.array([self.wanted(other) == wanted for other in theirs]) for theirs in by_reader], rank)
+        read = any_reader([np.array(theirs) == wanted for theirs in needs], rank)
         leaves = spread(np.array(left) == wanted, (0,), rank)
         seconds: np.ndarray = np.where(read | leaves, spread(forward_s, (0,), rank), 0.0) + np.where(
             read, spread(backward_s, (0,), rank), 0.0
@@ -291,11 +304,14 @@ class LayoutCost:
         return seconds + self._batch_s(index, state) + self._gathers_s(index, state)
 
     def _batch_s(self, index: int, state: LayoutState) -> float:
-        """Return the seconds of the collectives of a split batch: statistics and gradients."""
+        """Return the seconds of the collectives of a split batch, or of slabs: statistics and gradients."""
         layer, trains = self.graph.layers[index], self.costs.trains_before[index]
-        if state.layout != "batch":
+        if state.layout not in ("batch", "space"):
             return 0.0
         seconds = 0.0
+        if state.layout == "space" and joins_positions(layer):
+            statistics = 3 * self.costs.profile.batch_size * layer.units * self.graph.item_bytes
+            seconds += (1 + trains) * self.ring.all_gather_s(len(self.devices) * statistics)
         if takes_statistics(layer):
             statistics = 2 * layer.units * self.graph.item_bytes
             seconds += self.ring.all_gather_s(len(self.devices) * statistics) + (self._all_reduce_s(statistics) if trains else 0.0)
@@ -322,12 +338,13 @@ class LayoutCost:
         if key not in self._spent:
             entry = self.space.entry(index, "", state)
             sizes, samples = self._parts(state)
+            sizes = self.costs.measured_positions(entry, np.array(state.slabs)) if state.slabs else sizes
             passes = ["forward"] + ["backward"] * self.costs.trains_before[index]
             spent = sum((self._spent_s(entry, sizes, samples, step_pass) for step_pass in passes), np.zeros(len(sizes)))
             updates = self._spent_s(entry, sizes, samples, "update") if key[-1] else np.zeros(len(sizes))
             place = int((spent + updates).argmax()) if place is None else place
             # a split batch updates all weights on every device: the slowest update counts
-            self._spent[key] = float(spent[place] + (updates.max() if state.layout == "batch" else updates[place]))
+            self._spent[key] = float(spent[place] + (updates.max() if state.layout in ("batch", "space") else updates[place]))
         return self._spent[key]
 
     def _spent_s(self, entry: LayerLayout, sizes: np.ndarray, samples: np.ndarray, step_pass: str) -> np.ndarray:

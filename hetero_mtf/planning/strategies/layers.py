@@ -29,6 +29,7 @@ from hetero_mtf.planning.strategies.fitting import fitting
 from hetero_mtf.planning.strategies.hybrid import best_hybrid
 from hetero_mtf.planning.strategies.ideal import least_step_s
 from hetero_mtf.planning.strategies.local_search import improved_on_clocks
+from hetero_mtf.planning.strategies.space import best_space
 from hetero_mtf.planning.strategies.split_search import Candidate, remembered
 
 ALL_SETS_UP_TO = 4
@@ -144,7 +145,7 @@ def _rank(costs: Costs, candidate: Candidate) -> tuple[float, bool, float]:
 
 def _others(costs: Costs) -> Iterator[Candidate]:
     """Yield the plans of other strategies on one axis, and those with sizes rounded in proportion to the devices' speeds."""
-    for strategy in (best_filters, best_batch, best_hybrid):
+    for strategy in (best_filters, best_batch, best_hybrid, best_space):
         try:
             yield strategy(costs)
         except NothingToSplitError:

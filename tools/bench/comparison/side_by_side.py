@@ -68,7 +68,7 @@ class TrainingTask:
         """
         rng = np.random.default_rng(0)
         x = rng.normal(size=(samples, *self.model.input_shape[1:])).astype("float32")
-        return x, rng.integers(0, self.model.output_shape[-1], samples)
+        return x, rng.integers(0, self.model.output_shape[-1], (samples, *self.model.output_shape[1:-1]))
 
 
 def measure(

@@ -1,0 +1,157 @@
+"""Claim: one volume cut into slabs by measured speed trains faster on unequal devices than by any plan without slabs.
+
+A 3-D U-Net trains volumes of 64^3 and 96^3, one a step, on emulated devices: each device alone, slabs by measured speed and equal ones,
+filters, the optimal layouts of layers, and what `auto` takes. All plans come of one calibration, are open side by side and take turns; a
+figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone.
+Then steps in slabs are traced, and each layer's passes compared with its curve over the thickness of slabs.
+
+    python -m tools.bench.space.slab_speed [--shares 1.0,0.5] [--extent 64 --extent 96] [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from hetero_mtf.planning.profile.spread import median_and_spread
+from tools.bench.comparison.measured import arrangement_text, cluster_text
+from tools.bench.comparison.options import pace_options, shares_option
+from tools.bench.comparison.side_by_side import Pace, TrainingTask, measure
+from tools.results.output import Cases, Output, output_options
+from tools.results.publication import TableForm, shown, table_row
+from tools.results.records import Column, Row
+
+FILTERS, TRACES = (16, 32, 64), 5
+WANTED, CURVE_ERROR = 1.3, 0.1
+WITHOUT = ("filters", "layers without slabs")  # and each device alone
+TABLE = TableForm(
+    "slab_speed",
+    "A 3-D U-Net on one volume a step",
+    (
+        Column("extent", "volume"),
+        Column("cluster", "cluster"),
+        Column("arrangement", "arrangement"),
+        Column("slabs", "slabs of the volume"),
+        Column("predicted_ms", "predicted ms/step", ".0f"),
+        Column("measured_ms", "ms/step", ".0f"),
+        Column("spread", "spread", ".0%"),
+        Column("times_fast", "x fastest device", ".2f", "at_least"),
+        Column("times_others", "x best without slabs", ".2f", "at_least"),
+        Column("efficiency", "efficiency", ".2f"),
+    ),
+    case=("extent", "cluster"),
+)
+CURVES = TableForm(
+    "slab_curves",
+    "Layers in slabs beside their curves over thickness",
+    (
+        Column("extent", "volume"),
+        Column("cluster", "cluster"),
+        Column("passes", "passes of layers", ".0f"),
+        Column("median", "off by, median", ".1%", "at_most"),
+        Column("weighted", "all passes together", "+.1%"),
+    ),
+    case=("extent", "cluster"),
+)
+
+
+def timed(extent: int, shares: Sequence[float], pace: Pace) -> dict[str, Any]:
+    """Return plans, their seconds and the errors of curves for volumes of an extent.
+
+    Parameters
+    ----------
+    extent : of the volume in each dimension.
+    shares : (devices,) of a core.
+    pace : how long to measure.
+    """
+    import hetero_mtf as hm
+    from models.unet3d import unet3d
+
+    model = unet3d(extent, 1, 2, FILTERS)
+    task = TrainingTask(model, 1)
+    with hm.Cluster.emulate(shares) as cluster:
+        profile = hm.calibrate(cluster, model, 1, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
+        made = {name: hm.plan(profile, strategy=name) for name in ("space", "filters", "layers")}
+        plans = {f"alone {d}": hm.Plan.single(model, d, cluster, 1) for d in range(len(shares))}
+        plans |= {"space": made["space"], "equal slabs": hm.Plan.space(model, [1] * len(shares), cluster, 1), "filters": made["filters"]}
+        plans |= {"layers without slabs": made["layers"]}
+        figures = measure(task, plans, cluster, Pace(pace.rounds, pace.steps, pace.budget_s, 0), {})
+        errors = curve_errors(task, made["space"], cluster, profile)
+    for name, plan in plans.items():
+        figures[name]["predicted_s"] = plan.predicted.step_s if plan.predicted is not None else None
+        figures[name]["slabs"] = list(plan.stages[0].layouts[0].slabs)
+    return {"extent": extent, "shares": list(shares), "figures": figures, "curves": errors, "automatic": hm.plan(profile).strategy}
+
+
+def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> list[tuple[float, float]]:
+    """Return (predicted, traced) seconds of each pass of each layer in slabs, traced the median of several steps."""
+    import hetero_mtf as hm
+    from hetero_mtf.planning.cost.layer_cost import Costs
+    from hetero_mtf.planning.refinement.observations import observations
+    from hetero_mtf.planning.refinement.plan_run import PlanRun
+    from hetero_mtf.training.plan_runner import traced_step
+
+    with hm.Trainer(task.model, plan, cluster, **task.settings) as trainer:
+        for _ in range(3):
+            trainer.train_on_batch(*task.data)
+        traces = tuple(traced_step(trainer.trace_on_batch(*task.data), cluster.devices) for _ in range(TRACES))
+    found: dict[tuple[int, int, str], list[tuple[float, float]]] = {}
+    for trace in traces:
+        for entry in observations(Costs(profile), [PlanRun(plan, (trace.step_s,), (trace,), trace.step_s, trace.step_s)]):
+            if entry.split == "positions":
+                found.setdefault((entry.layer, entry.device, entry.step_pass), []).append((entry.predicted_s, entry.traced_s))
+    return [(statistics.fmean(p for p, _ in each), statistics.median(t for _, t in each)) for each in found.values()]
+
+
+def rows(case: dict[str, Any]) -> list[Row]:
+    """Return a row an arrangement."""
+    seconds = {name: entry["measured_s"] for name, entry in case["figures"].items()}
+    alone = {name: value for name, value in seconds.items() if name.startswith("alone")}
+    fast_s, ideal_s = min(alone.values()), 1 / sum(1 / value for value in alone.values())
+    best_s = min([fast_s, *(seconds[name] for name in WITHOUT)])
+    table = []
+    for name, entry in case["figures"].items():
+        median_s, spread = median_and_spread(entry["rounds_s"])
+        planned = name == "space"
+        cells = {"extent": f"{case['extent']}^3", "cluster": cluster_text(case["shares"]), "arrangement": arrangement_text(name)}
+        cells["slabs"] = ":".join(map(str, entry["slabs"])) or "-"
+        predicted_ms = None if entry["predicted_s"] is None else 1e3 * entry["predicted_s"]
+        figures = {"predicted_ms": predicted_ms, "measured_ms": 1e3 * median_s, "spread": spread, "times_fast": fast_s / median_s}
+        ratios = {"times_others": best_s / median_s, "efficiency": None if name in alone else ideal_s / median_s}
+        table.append(table_row({**cells, **figures, **ratios}, {"times_fast": WANTED, "times_others": 1.0} if planned else {}))
+    return table
+
+
+def curve_row(case: dict[str, Any]) -> Row:
+    """Return how far curves over thickness are off."""
+    off = statistics.median(abs(traced / predicted - 1) for predicted, traced in case["curves"])
+    together = sum(traced for _, traced in case["curves"]) / sum(predicted for predicted, _ in case["curves"]) - 1
+    cells = {"extent": f"{case['extent']}^3", "cluster": cluster_text(case["shares"]), "passes": float(len(case["curves"]))}
+    return table_row({**cells, "median": off, "weighted": together}, {"median": CURVE_ERROR})
+
+
+@click.command(help=__doc__)
+@shares_option
+@click.option("--extent", "extents", type=int, multiple=True, default=(64, 96), show_default=True, help="Of a volume, or several.")
+@pace_options(5, 1, 240.0)
+@output_options(after="extent", resumes=True)
+def main(shares: tuple[float, ...], extents: tuple[int, ...], pace: Pace, output: Output) -> None:
+    """Measure, and print both tables."""
+    cases, table, curves = Cases(output), [], []
+    for extent in extents:
+        found = cases.find(extent=extent, shares=list(shares))
+        case = found or cases.measure(f"{extent}^3 on {shares}", functools.partial(timed, extent, shares, pace))
+        table += rows(case)
+        curves.append(curve_row(case))
+    note = f"Filters of the levels: {', '.join(map(str, FILTERS))}. `auto` takes {cases.done[-1]['automatic']} for the last volume."
+    output.publish(CURVES, curves)
+    click.echo(shown(CURVES, curves))
+    output.report(TABLE, table, [note])
+
+
+if __name__ == "__main__":
+    main()

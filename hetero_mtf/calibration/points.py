@@ -24,7 +24,7 @@ SMALL_BATCH = 32
 SMALL_BATCH_FRACTIONS = (0.25, 0.5, 1.0)
 MINOR_SMALL_BATCH_FRACTIONS = (0.5, 1.0)
 # Slabs of space are measured for batches of at most so many samples: larger ones are split by samples.
-SPACE_UP_TO_SAMPLES = 4
+SPACE_UP_TO_SAMPLES = 2
 _NEAR = 8  # extents of an input that are tried for a slab of the output
 # A layer with less than this part of the network's operations is measured coarsely.
 MINOR_PART = 0.01

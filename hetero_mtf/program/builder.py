@@ -209,8 +209,9 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
         """Return the positions of an input that each processor needs for its slab of the present layer's output."""
         slabs, kind = self.output_slabs, kind_of(self.layer)
         if slabs is None:
-            reduced = getattr(kind, "reduces_space", False) and not self.layout.sizes and self._is_here(value)
-            return self.slabs_of(value) if reduced else None
+            present = self.slabs_of(value) if getattr(kind, "reduces_space", False) and not self.layout.sizes else None
+            free = present is not None and present.axis not in self.layout.copied_along  # else samples lie there
+            return present if free and self._is_here(value) else None
         if kind.merges and value.tensor.shape.dims[1 + slabs.dimension].size < self.layer.output_shape[slabs.dimension]:
             return None  # one position that is added to all others
         reach = self.reach[slabs.dimension]

@@ -11,7 +11,7 @@ import numpy as np
 import hetero_mtf as hm
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.layers import kind_of
-from hetero_mtf.planning.layout.arrangement import channels, split_units, splits_batch
+from hetero_mtf.planning.layout.arrangement import channels, reach_of, split_units, splits_batch
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 
 Axes = tuple[tuple[str, int], ...]
@@ -29,15 +29,14 @@ def layouts(rng: np.random.Generator, graph: LayerGraph, axes: Axes, batch_size:
     """Return a legal layout of every layer; a layer that reads a split keeps its sizes."""
     counts, split, found = channels(graph), dict[int, Split](), []
     for index, layer in enumerate(graph.layers):
-        legal = sorted(kind_of(layer).layouts(layer))
-        drawn = _with_samples(
-            rng, graph, LayerLayout(index, layer.name, str(rng.choice([*legal, *(["batch"] * splits_batch(layer))]))), axes, batch_size
-        )
+        legal = [*sorted(kind_of(layer).layouts(layer)), *(["batch"] * splits_batch(layer)), *(["space"] * bool(reach_of(graph, index)))]
+        drawn = _with_samples(rng, graph, LayerLayout(index, layer.name, str(rng.choice(legal))), axes, batch_size)
         if drawn.layout in ("column", "row", "split"):
             drawn = _with_sizes(rng, graph, drawn, split, counts, dict(axes))
         if graph.owner(index) != index and layer.variables:
             first = found[graph.owner(index)]  # calls of one layer hold its variables in one way
             drawn = drawn if first.layout == "batch" and not drawn.sizes else dataclasses.replace(first, layer=index, name=layer.name)
+        drawn = _with_slabs(rng, graph, drawn, dict(axes)) if drawn.layout == "space" else drawn
         found.append(drawn)
         if drawn.layout in ("column", "split"):
             split[index] = drawn.axis, drawn.sizes
@@ -53,6 +52,14 @@ def _with_samples(rng: np.random.Generator, graph: LayerGraph, drawn: LayerLayou
         samples = sizes(rng, batch_size, dict(axes)[batch_axis])
         return dataclasses.replace(drawn, axis=axis, samples=samples, batch_axis=batch_axis)
     return dataclasses.replace(drawn, axis=axis)
+
+
+def _with_slabs(rng: np.random.Generator, graph: LayerGraph, drawn: LayerLayout, positions: dict[str, int]) -> LayerLayout:
+    """Return the layout with slabs of any dimension, on an axis of the mesh without samples."""
+    extents = graph.layers[drawn.layer].output_shape[:-1]
+    dimension = int(rng.integers(len(extents)))
+    slabs = sizes(rng, extents[dimension], positions[drawn.axis])
+    return dataclasses.replace(drawn, slabs=slabs, dimension=dimension, slab_axis=drawn.axis, axis=LayerLayout.axis)
 
 
 def _with_sizes(

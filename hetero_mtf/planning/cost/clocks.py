@@ -163,8 +163,10 @@ class Clocks:
     def _reduces(self, entry: LayerLayout) -> bool:
         """Return whether a layer reduces slabs to a number a channel, where they lie."""
         layer = self.costs.graph.layers[entry.layer]
-        reduces = getattr(kind_of(layer), "reduces_space", False) and not entry.sizes
-        return reduces and layer.inputs[0] in self._held_as and bool(self._held_as[layer.inputs[0]].slabs)
+        if not getattr(kind_of(layer), "reduces_space", False) or entry.sizes or layer.inputs[0] not in self._held_as:
+            return False
+        held = self._held_as[layer.inputs[0]]
+        return bool(held.slabs) and held.slab_axis not in entry.copied_along
 
     def _backward(self) -> None:
         """Walk the layers whose outputs need gradients in reverse."""

@@ -215,8 +215,11 @@ class LayerMemory:
         for source in memory.graph.layers[entry.layer].inputs:
             wanted = self._wanted(entry, source)
             summed = entry.layout == "column" and memory.trains[source]
-            if summed or (source in self._layouts and output_of(self._layouts[source]) != wanted):
-                largest = np.maximum(largest, self.moved_bytes(source, wanted))
+            held = output_of(self._layouts[source]) if source in self._layouts else wanted
+            if summed or held != wanted:
+                moved = self.moved_bytes(source, wanted)
+                beside = self.moved_bytes(source, held) if held.slab_axis and held.slab_axis == wanted.slab_axis else self._nothing
+                largest = np.maximum(largest, moved - np.minimum(beside, moved))  # of slabs the halo alone is sent
         return largest
 
     def _is_kept(self, entry: LayerLayout) -> bool:

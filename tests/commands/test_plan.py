@@ -49,7 +49,7 @@ def test_weights_are_mixed_where_the_batch_is_split(cli, model, tmp_path):
 @pytest.mark.parametrize("options", [["--strategy", "grid"], ["--strategy", "single"]])
 def test_shares_for_a_strategy_that_takes_none_are_wrong_usage(cli, model, options):
     said = cli("plan", *model, *LOCAL, "--shares", "3,1", *options)
-    assert said.code == 2 and "--strategy filters, batch, hybrid or none, which splits the filters" in " ".join(said.err.split())
+    assert said.code == 2 and "--strategy filters, batch, space, hybrid or none, which splits the filters" in " ".join(said.err.split())
 
 
 def test_a_refined_plan_is_run_and_the_profile_keeps_what_its_steps_gave(cli, model, profile, tmp_path):

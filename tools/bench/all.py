@@ -116,6 +116,8 @@ RUNS = (
     BenchRun("hosts_rivals", "tools.bench.hosts.hosts_rivals", 40, ("hosts_rivals",), torch=True),
     BenchRun("closed_ports", "tools.bench.hosts.closed_ports", 2, ("closed_ports",)),
     BenchRun("whole_volumes", "tools.bench.space.whole_volumes", 5, ("sliding_windows", "whole_volumes"), torch=True),
+    BenchRun("slab_speed", "tools.bench.space.slab_speed", 20, ("slab_speed", "slab_curves")),
+    BenchRun("slab_memory", "tools.bench.space.slab_memory", 5, ("slab_memory",)),
     BenchRun("written", "tools.bench.today.speed", 7, ("written",)),
     BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),
     BenchRun("faults", "tools.bench.faults.campaign", 70, ("faults",)),

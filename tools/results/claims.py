@@ -96,6 +96,10 @@ CLAIMS = (
     Claim("Over two changes of devices losses are those of one device", "changing_devices", "error", "rebalancing"),
     Claim("3D-ResAttNet-18 beats the best equal split, times as fast", "resattnet", "times_equal", "mri", is_first=True),
     Claim("Peak memory is predicted, off by", "memory", "off", "memory"),
+    Claim("A volume in slabs beats the fast device alone, times as fast", "slab_speed", "times_fast", "volumes"),
+    Claim("It is no slower than the best plan without slabs, times as fast", "slab_speed", "times_others", "volumes"),
+    Claim("Curves over the thickness of slabs hold, off by", "slab_curves", "median", "volumes"),
+    Claim("In slabs the fast device needs less memory, part of one device's", "slab_memory", "of_single", "volumes"),
 )
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -143,6 +144,7 @@ def together(*options: Option) -> Option:
 def _with_output(command: Command, options: Sequence[Option]) -> Command:
     @functools.wraps(command)
     def with_output(results: pathlib.Path | None, path: str | None = None, resume: bool = False, **others: Any) -> Any:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what a bench has opened is closed then too
         return command(output=Output(results, path, resume), **others)
 
     return together(*options)(with_output)

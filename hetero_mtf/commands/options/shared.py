@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIMIZERS = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}  # with the learning rate each starts from, Keras's own
 DECAYS = ("none", "cosine")
 STRATEGIES = ("auto", *STRATEGY_NAMES)
-MANUAL = ("filters", "batch", "hybrid")  # strategies that --shares go with
+MANUAL = ("filters", "batch", "space", "hybrid")  # strategies that --shares go with
 BATCH_SIZE = 64
 LIMITS = {"worker_timeout": "worker_timeout_s", "wait": "wait_s", "spare": "spare"}  # option of --cluster -> parameter of `Cluster`
 _KEPT = "hetero_mtf.cluster."  # what a command keeps them by

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from hetero_mtf.commands.options.planning_request import PlanningRequest
@@ -60,7 +61,8 @@ def manual_plan(request: PlanningRequest, shares: tuple[float, ...]) -> Plan:
         if request.strategy == "batch":
             plan = Plan.batch(graph, shares, live, batch_size, request.gradient_sync)
         else:
-            make = Plan.hybrid if request.strategy == "hybrid" else Plan.filters
+            makers: dict[str, Callable[..., Plan]] = {"hybrid": Plan.hybrid, "space": Plan.space}
+            make = makers.get(request.strategy, Plan.filters)
             plan = dataclasses.replace(make(graph, shares, live, batch_size), gradient_sync=request.gradient_sync)
     return plan if request.collective is None else plan.with_collective(request.collective)
 

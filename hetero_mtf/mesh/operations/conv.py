@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -15,6 +16,7 @@ from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.spatial import spatial
 
+_THIN = 0.25  # of a slab that its halo may be for all dimensions to be padded together
 _KERNELS = {
     2: (tf.raw_ops.Conv2D, tf.raw_ops.Conv2DBackpropInput, tf.raw_ops.Conv2DBackpropFilter),
     3: (tf.raw_ops.Conv3D, tf.raw_ops.Conv3DBackpropInputV2, tf.raw_ops.Conv3DBackpropFilterV2),
@@ -61,6 +63,31 @@ def convolve(
 
     of_groups = [channels_in, *kernel.shape.dims[-2:]] if groups > 1 else []
     return bilinear(name, _Derived(function), x, kernel, output, [*unsplit, *of_groups], renamed)
+
+
+def convolve_slabs(
+    x: Tensor, kernel: Tensor, extents: Sequence[int | mtf.Dimension], along: int
+) -> Tensor:
+    """Return the 2-D or 3-D convolution of `x` in slabs, stride 1 and padding "same", [batch, *extents, output channels].
+
+    Parameters
+    ----------
+    x : [batch, *space, input channels]; one spatial dimension in slabs, each with the positions that the windows of its outputs span.
+    kernel : [*taps, input channels, output channels].
+    extents : (space,) of the output; its dimension where it lies in slabs.
+    along : number of the spatial dimension in slabs.
+
+    Notes
+    -----
+    TensorFlow pads all dimensions or none. A thick slab is padded in all of them, and the outputs of its halo are left out: that takes
+    less than to pad the others beforehand, for which the kernels' gradients take longer too. A thin slab is padded beforehand.
+    """
+    batch, *space, _ = x.shape.dims
+    *taps, _, channels_out = kernel.shape.dims
+    made, renamed, whole = spatial(space, extents)
+    output = mtf.Shape([batch, *made, channels_out])
+    rule = _InSlabs([k.size for k in taps], along)
+    return bilinear(f"conv{len(space)}d", rule, x, kernel, output, [*whole, *taps], renamed)
 
 
 def convolve_transposed(
@@ -162,6 +189,49 @@ class _Direct:
 
     def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         return self._to_kernel(input=value, filter_sizes=p.shapes[0], out_backprop=dy, **self._options)
+
+
+class _InSlabs:
+    """Convolutions of slabs, of stride 1 and padding "same" but along the slabs, where their halo is in the input."""
+
+    def __init__(self, window: Sequence[int], along: int) -> None:
+        self._window, self._along = window, along
+        self._same, self._valid = _Direct(len(window), [1] * len(window), "SAME"), _Direct(len(window), [1] * len(window), "VALID")
+
+    def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        if self._is_thin(value.shape):
+            return self._valid.forward(p, tf.pad(value, self._others()), weights)
+        begins = [side for side, _ in self._halo()]
+        return tf.slice(self._same.forward(p, value, weights), begins, p.shapes[0])
+
+    def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        if self._is_thin(p.shapes[0]):
+            paddings = self._others()
+            padded = [n + sum(sides) for n, sides in zip(p.shapes[0], paddings)]
+            begins = [side for side, _ in paddings]
+            return tf.slice(self._valid.input_gradient(dataclasses.replace(p, shapes=(padded,)), weights, dy), begins, p.shapes[0])
+        return self._same.input_gradient(p, weights, tf.pad(dy, self._halo()))
+
+    def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        if self._is_thin(value.shape):
+            return self._valid.kernel_gradient(p, tf.pad(value, self._others()), dy)
+        return self._same.kernel_gradient(p, value, tf.pad(dy, self._halo()))
+
+    def _is_thin(self, shape: Sequence[int]) -> bool:
+        """Return whether the halo is a large part of a slice of the input."""
+        halo = self._window[self._along] - 1
+        return halo > _THIN * (shape[1 + self._along] - halo)
+
+    def _sides(self) -> list[tuple[int, int]]:
+        return [(0, 0), *(((k - 1) // 2, k // 2) for k in self._window), (0, 0)]
+
+    def _halo(self) -> list[tuple[int, int]]:
+        """Return what the input has before and after the slab, by dimension."""
+        return [sides if at == 1 + self._along else (0, 0) for at, sides in enumerate(self._sides())]
+
+    def _others(self) -> list[tuple[int, int]]:
+        """Return what "same" adds to the dimensions that do not lie in slabs."""
+        return [(0, 0) if at == 1 + self._along else sides for at, sides in enumerate(self._sides())]
 
 
 class _Derived:

@@ -27,6 +27,9 @@ class KernelOps(WindowOps):
         *taps, channels_in, filters = self.shape_of(kernel)
         own = x.channels if groups == 1 else mtf.Dimension("group", channels_in)
         variable = self.parameter(kernel, [*_taps(taps), own, self.output_dimension(filters)])
+        slabs = self.output_slabs
+        if slabs is not None and padding == "same" and {*strides, *dilation_rate, groups} == {1} and len(taps) > 1:
+            return Value(conv.convolve_slabs(x.tensor, variable, self.output_space(), slabs.dimension))
         read, extents, padding = self.windows(x, dilated(taps, dilation_rate or [1] * len(taps)), strides, padding)
         y = conv.convolve(read, variable, extents, strides, padding, dilation_rate, groups)
         return Value(y, self.output_sizes)

@@ -1,7 +1,7 @@
 """Claim: one volume cut into slabs by measured speed trains faster on unequal devices than by any plan without slabs.
 
 A 3-D U-Net trains volumes of 64^3 and 96^3, one a step, on emulated devices: each device alone, slabs by measured speed and equal ones,
-filters, the optimal layouts of layers, and what `auto` takes. All plans come of one calibration, are open side by side and take turns; a
+filters, and the optimal layouts of layers with slabs and without. All plans come of one calibration, are open side by side and take turns; a
 figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone.
 Then steps in slabs are traced, and each layer's passes compared with its curve over the thickness of slabs.
 
@@ -10,6 +10,7 @@ Then steps in slabs are traced, and each layer's passes compared with its curve 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import statistics
 from collections.abc import Sequence
@@ -76,9 +77,10 @@ def timed(extent: int, shares: Sequence[float], pace: Pace) -> dict[str, Any]:
     with hm.Cluster.emulate(shares) as cluster:
         profile = hm.calibrate(cluster, model, 1, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         made = {name: hm.plan(profile, strategy=name) for name in ("space", "filters", "layers")}
+        whole = dataclasses.replace(profile, curves=tuple(curve for curve in profile.curves if curve.dimension != "space"))
         plans = {f"alone {d}": hm.Plan.single(model, d, cluster, 1) for d in range(len(shares))}
         plans |= {"space": made["space"], "equal slabs": hm.Plan.space(model, [1] * len(shares), cluster, 1), "filters": made["filters"]}
-        plans |= {"layers without slabs": made["layers"]}
+        plans |= {"layers": made["layers"], "layers without slabs": hm.plan(whole, strategy="layers")}
         figures = measure(task, plans, cluster, Pace(pace.rounds, pace.steps, pace.budget_s, 0), {})
         errors = curve_errors(task, made["space"], cluster, profile)
     for name, plan in plans.items():

@@ -36,22 +36,13 @@ class SampleNormOps(LayerContext):
 
     def normalize_groups(self, x: Value, groups: int, epsilon: float) -> Value:
         """Return `x` normalised over all positions and the channels of each of `groups` groups."""
-        laid_out = [d for d in x.tensor.shape.dims[1:] if self.axis_of(d) is not None]
-        if laid_out:
-            in_slabs = x.sizes is None
-            both = (
-                sample_norm.slab_group_statistics(x.tensor, groups, self.parts_dimension(laid_out[0]))
-                if in_slabs
-                else sample_norm.group_statistics(x.tensor, groups)
-            )
+        if x.sizes is not None:
+            both = sample_norm.group_statistics(x.tensor, groups)
             return self._normalized(x, "group_norm", lambda value, own: _by_statistics(value, own, (), epsilon), 1, [both])
-
-        def function(value: tf.Tensor) -> tf.Tensor:
-            samples, *space, channels = value.shape.as_list()
-            apart = tf.reshape(value, [samples, math.prod(space), groups, channels // groups])
-            return tf.reshape(_normal(apart, [1, 3], epsilon), value.shape)
-
-        return self._normalized(x, "group_norm", function, 1)
+        scales = {variable.name: self.parameter(variable.name, [x.channels]) for variable in self.layer.variables}
+        slabs = [self.parts_dimension(d) for d in x.tensor.shape.dims[1:-1] if self.axis_of(d) is not None]
+        y = sample_norm.normalize_groups(x.tensor, scales, groups, epsilon, *slabs)
+        return dataclasses.replace(x, tensor=y, logits=None)
 
     def normalize_by_squares(self, x: Value, count: int, epsilon: float) -> Value:
         """Return `x` divided by the root of the mean square over its last `count` dimensions, plus `epsilon`."""

@@ -1,7 +1,7 @@
 """Claim: one volume cut into slabs by measured speed trains faster on unequal devices than by any plan without slabs.
 
 A 3-D U-Net trains volumes of 64^3 and 96^3, one a step, on emulated devices: each device alone, slabs by measured speed and equal ones,
-filters, and the optimal layouts of layers with slabs and without. All plans come of one calibration, are open side by side and take turns; a
+filters, and the optimal layouts of layers with slabs and without. Plans come of one calibration, are open side by side and take turns; a
 figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone.
 Then steps in slabs are traced, and each layer's passes compared with its curve over the thickness of slabs.
 

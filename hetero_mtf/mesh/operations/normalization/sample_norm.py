@@ -7,7 +7,7 @@ exchange two numbers for each mean they share, in the backward pass they add up 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -110,41 +110,129 @@ def group_statistics(x: Tensor, groups: int) -> Tensor:
     return _statistics(x, "group_statistics", own, own_shape, gathered, None if alone else joint, own_shape, backward)
 
 
-def slab_group_statistics(x: Tensor, groups: int, parts: mtf.Dimension) -> Tensor:
-    """Return [2, batch, channels] as `group_statistics` does, of positions in slabs and whole channels.
+def normalize_groups(
+    x: Tensor, scales: Mapping[str, Tensor], groups: int, epsilon: float, parts: mtf.Dimension | None = None
+) -> Tensor:
+    """Return `x` normalised over all positions and the channels of each of `groups` groups, times gamma and plus beta.
+
+    With F = gamma / sqrt(variance + epsilon) and, over the positions of a sample and channel, s = sum dy and t = sum dy (x - mean),
+
+        dbeta = sum s,   dgamma = sum t / sqrt(variance + epsilon),   dx = dy F - (sum gamma s + (x - mean) sum gamma t / (variance +
+        epsilon)) / (n sqrt(variance + epsilon)),
+
+    the latter sums over the channels of the group, n its values. Of a tensor in slabs, processors gather mean and squared deviations of
+    their own positions (`layer_statistics`), and add s and t up.
 
     Parameters
     ----------
-    x : [batch, *space, channels], one spatial dimension laid out.
+    x : [batch, *space, channels], channels whole.
+    scales : "gamma" and "beta" -> [channels], as far as there are any.
     groups : number of groups.
-    parts : dimension with one unit on each processor of that dimension's mesh axis.
+    epsilon : added to the variance.
+    parts : dimension with one unit on each processor of the mesh axis of the slabs; None where space is whole.
+
+    References
+    ----------
+    Wu, He, "Group normalization", ECCV 2018.
     """
-    batch, *space, channels = x.shape.dims
-    three, two = mtf.Dimension(f"{TWO}:parts", 3), mtf.Dimension(TWO, 2)
-    size = channels.size // groups
-    total = math.prod(d.size for d in space) * size
+    _, *space, channels = x.shape.dims
+    rule = _Groups(math.prod(d.size for d in space), groups, channels.size // groups, epsilon)
+    statistics = rule.statistics(x, parts)
+    names, tensors = list(scales), list(scales.values())
+    unsplit = [channels, *(space if parts is None else [])]
 
-    def own(_: Processor, value: tf.Tensor) -> tf.Tensor:
-        samples, *extents, _ = value.shape.as_list()
-        apart = tf.reshape(value, [samples, math.prod(extents), groups, size])
-        mean = tf.reduce_mean(apart, [1, 3], keepdims=True)
-        deviation = tf.reduce_sum(tf.math.squared_difference(apart, mean), [1, 3])
-        number = tf.fill(deviation.shape, tf.constant(math.prod(extents) * size, value.dtype))
-        return tf.stack([tf.squeeze(mean, [1, 3]), deviation, number])[tf.newaxis]
+    def forward(_: Processor, value: tf.Tensor, both: tf.Tensor, *scaling: tf.Tensor) -> tf.Tensor:
+        of = dict(zip(names, scaling))
+        factor = tf.math.rsqrt(both[1] + epsilon)
+        factor = factor * of["gamma"] if "gamma" in of else factor
+        normal = (value - _over(both[0], value)) * _over(factor, value)
+        return normal + of["beta"] if "beta" in of else normal
 
-    def joint(_: Processor, every: tf.Tensor) -> tf.Tensor:
-        return tf.repeat(_joint_moments(every, total), size, axis=-1)
+    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
+        sums = Local("group_norm_sums", rule.sums, [x, statistics, dy], [(statistics.shape, x.dtype)], summed=space).outputs[0]
+        # reading the sums does their all-reduce: dx needs those of all positions
+        gamma = [scales["gamma"]] if "gamma" in scales else []
+        dx = Local("group_norm_gradient", rule.backward, [x, statistics, dy, sums, *gamma], [(x.shape, x.dtype)]).outputs[0]
+        outputs = [(tensor.shape, x.dtype) for tensor in tensors]
+        to_scales = lambda _, both, summed: [rule.of_scale(name, both, summed) for name in names]  # noqa: E731
+        of_scales = Local("group_norm_scales", to_scales, [statistics, sums], outputs, summed=x.shape.dims[:1]).outputs if names else []
+        return [dx, None, *of_scales]
 
-    def backward(_: Processor, value: tf.Tensor, both: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        of_groups = tf.reduce_sum(tf.reshape(dy, [2, dy.shape[1], groups, size]), -1)
-        read = both[0], *tf.unstack(tf.repeat(of_groups, size, axis=-1))
-        mean, dmean, dvariance = (tf.reshape(each, [each.shape[0], *(1 for _ in space), each.shape[1]]) for each in read)
-        return (dmean + 2.0 * dvariance * (value - mean)) / total
+    inputs = [x, statistics, *tensors]
+    return Local("group_norm", forward, inputs, [(x.shape, x.dtype)], unsplit=unsplit, gradient=gradient).outputs[0]
 
-    of_groups = mtf.Dimension("groups", groups)
-    own_shape = mtf.Shape([parts, three, batch, of_groups])
-    gathered = mtf.Shape([mtf.Dimension(f"{parts.name}:all", parts.size), three, batch, of_groups])
-    return _statistics(x, "group_statistics", own, own_shape, gathered, joint, mtf.Shape([two, batch, channels]), backward)
+
+class _Groups:
+    """Statistics of groups of channels over all positions, and their gradients, on one processor.
+
+    Parameters
+    ----------
+    positions : of the whole tensor.
+    groups, size : number of groups, and channels of each.
+    epsilon : added to the variance.
+    """
+
+    def __init__(self, positions: int, groups: int, size: int, epsilon: float) -> None:
+        self.groups, self.size, self.epsilon = groups, size, epsilon
+        self.total = positions * size
+
+    def statistics(self, x: Tensor, parts: mtf.Dimension | None) -> Tensor:
+        """Return [2, batch, channels]: for each channel mean and variance of its group."""
+        shape = mtf.Shape([mtf.Dimension(TWO, 2), x.shape.dims[0], x.shape.dims[-1]])
+        if parts is None:
+            whole = lambda _, value: self._of_channels(_joint_moments(self._own(value), self.total))  # noqa: E731
+            return Local("group_statistics", whole, [x], [(shape, x.dtype)]).outputs[0]
+        inner = [mtf.Dimension(f"{TWO}:parts", 3), x.shape.dims[0], mtf.Dimension("groups", self.groups)]
+        own = Local("group_statistics_own", lambda _, value: self._own(value), [x], [(mtf.Shape([parts, *inner]), x.dtype)]).outputs[0]
+        every = mtf.reshape(own, mtf.Shape([mtf.Dimension(f"{parts.name}:all", parts.size), *inner]))
+        joint = lambda _, each: self._of_channels(_joint_moments(each, self.total))  # noqa: E731
+        return Local("group_statistics", joint, [every], [(shape, x.dtype)]).outputs[0]
+
+    def _own(self, value: tf.Tensor) -> tf.Tensor:
+        """Return [1, 3, batch, groups]: mean, sum of squared deviations and number of values of a slice."""
+        samples, *extents, channels = value.shape.as_list()
+        axes, count = list(range(1, 1 + len(extents))), math.prod(extents)
+        # of channels first: TensorFlow sums over neighbouring dimensions in one pass
+        mean = tf.reduce_mean(value, axes, keepdims=True)
+        deviation = tf.reduce_sum(tf.math.squared_difference(value, mean), axes)
+        means, deviations = (tf.reshape(each, [samples, self.groups, self.size]) for each in (mean, deviation))
+        joint = tf.reduce_mean(means, -1)
+        spread = tf.reduce_sum(deviations + count * tf.math.squared_difference(means, joint[..., tf.newaxis]), -1)
+        number = tf.fill(joint.shape, tf.constant(count * self.size, value.dtype))
+        return tf.stack([joint, spread, number])[tf.newaxis]
+
+    def _of_channels(self, of_groups: tf.Tensor) -> tf.Tensor:
+        return tf.repeat(of_groups, self.size, axis=-1) if self.size > 1 else of_groups
+
+    def sums(self, _: Processor, value: tf.Tensor, both: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        """Return [2, batch, channels]: the sums of dy (x - mean), and of dy."""
+        axes = list(range(1, value.shape.rank - 1))
+        return tf.stack([tf.reduce_sum(dy * (value - _over(both[0], value)), axes), tf.reduce_sum(dy, axes)])
+
+    def backward(
+        self, _: Processor, value: tf.Tensor, both: tf.Tensor, dy: tf.Tensor, sums: tf.Tensor, gamma: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        inverse = tf.math.rsqrt(both[1] + self.epsilon)
+        factor = inverse if gamma is None else inverse * gamma
+        of_mean, of_deviation = (self._summed(each if gamma is None else each * gamma) for each in (sums[1], sums[0]))
+        slope = -of_deviation * inverse**3 / self.total
+        offset = of_mean * inverse / self.total
+        return dy * _over(factor, value) + (value - _over(both[0], value)) * _over(slope, value) - _over(offset, value)
+
+    def _summed(self, each: tf.Tensor) -> tf.Tensor:
+        """Return for each channel the sum over the channels of its group."""
+        if self.size == 1:
+            return each
+        return self._of_channels(tf.reduce_sum(tf.reshape(each, [each.shape[0], self.groups, self.size]), -1))
+
+    def of_scale(self, name: str, both: tf.Tensor, sums: tf.Tensor) -> tf.Tensor:
+        """Return the gradient of gamma or beta."""
+        return tf.reduce_sum(sums[0] * tf.math.rsqrt(both[1] + self.epsilon) if name == "gamma" else sums[1], 0)
+
+
+def _over(each: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Return numbers [batch, channels] with dimensions of 1 for the positions of a value."""
+    return tf.reshape(each, [each.shape[0], *(1 for _ in range(value.shape.rank - 2)), each.shape[1]])
 
 
 def _joint_moments(every: tf.Tensor, total: int) -> tf.Tensor:

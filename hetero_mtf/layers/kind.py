@@ -133,6 +133,10 @@ class LayerKind(abc.ABC):
         """Return which positions of its inputs the layer reads along each spatial dimension; nothing where space cannot be split."""
         return (Reach(),) * (max(map(len, inputs)) - 1) if self.pointwise else ()
 
+    def pads_slabs(self, attributes: Mapping[str, Any]) -> bool:
+        """Return whether the layer itself adds what windows find outside the input, so that slabs need positions inside only."""
+        return False
+
     def needs(self, layer: Layer) -> frozenset[str]:
         """Return what is kept for the backward pass of `layer`, from which memory is computed.
 

@@ -214,8 +214,11 @@ class Builder(KernelOps, SpaceOps, NormOps, SampleNormOps, ScalingOps, Activatio
             return present if free and self._is_here(value) else None
         if kind.merges and value.tensor.shape.dims[1 + slabs.dimension].size < self.layer.output_shape[slabs.dimension]:
             return None  # one position that is added to all others
-        reach = self.reach[slabs.dimension]
-        return Slabs(slabs.dimension, slabs.axis, tuple(reach.reads(*each) for each in slabs.ranges), kind.fill)
+        reach, extent = self.reach[slabs.dimension], value.tensor.shape.dims[1 + slabs.dimension].size
+        ranges = tuple(reach.reads(*each) for each in slabs.ranges)
+        if kind.pads_slabs(self.layer.attributes):
+            ranges = tuple((max(begin, 0), min(end, extent)) if begin < end else (0, 0) for begin, end in ranges)
+        return Slabs(slabs.dimension, slabs.axis, ranges, kind.fill)
 
     def _in_layout(self, source: int, value: Value, required: InputLayout) -> Value:
         """Return `value` in a required layout, resharded at most once for all its readers."""

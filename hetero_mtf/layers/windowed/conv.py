@@ -43,6 +43,10 @@ class Convolution(MixingKind):
     def reach(self, attributes: Mapping[str, Any], inputs: Sequence[Shape]) -> tuple[Reach, ...]:
         return convolved_reach(attributes, inputs[0][:-1])
 
+    def pads_slabs(self, attributes: Mapping[str, Any]) -> bool:
+        options = *attributes["strides"], *attributes.get("dilation_rate", ()), attributes.get("groups", 1)
+        return attributes["padding"] == "same" and {*options} == {1} and len(attributes["kernel_size"]) > 1 and not attributes.get("apart")
+
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
         attributes = layer.attributes
         options = {key: attributes[key] for key in ("strides", "padding", "dilation_rate") if key in attributes}

@@ -66,16 +66,17 @@ def convolve(
 
 
 def convolve_slabs(
-    x: Tensor, kernel: Tensor, extents: Sequence[int | mtf.Dimension], along: int
+    x: Tensor, kernel: Tensor, extents: Sequence[int | mtf.Dimension], along: int, halos: Sequence[tuple[int, int]]
 ) -> Tensor:
     """Return the 2-D or 3-D convolution of `x` in slabs, stride 1 and padding "same", [batch, *extents, output channels].
 
     Parameters
     ----------
-    x : [batch, *space, input channels]; one spatial dimension in slabs, each with the positions that the windows of its outputs span.
+    x : [batch, *space, input channels]; one spatial dimension in slabs, each with its halo: the positions of others that its windows read.
     kernel : [*taps, input channels, output channels].
     extents : (space,) of the output; its dimension where it lies in slabs.
     along : number of the spatial dimension in slabs.
+    halos : (processors,) positions of the halo before and after the slab.
 
     Notes
     -----
@@ -86,7 +87,7 @@ def convolve_slabs(
     *taps, _, channels_out = kernel.shape.dims
     made, renamed, whole = spatial(space, extents)
     output = mtf.Shape([batch, *made, channels_out])
-    rule = _InSlabs([k.size for k in taps], along)
+    rule = _InSlabs([k.size for k in taps], along, halos)
     return bilinear(f"conv{len(space)}d", rule, x, kernel, output, [*whole, *taps], renamed)
 
 
@@ -192,46 +193,42 @@ class _Direct:
 
 
 class _InSlabs:
-    """Convolutions of slabs, of stride 1 and padding "same" but along the slabs, where their halo is in the input."""
+    """Convolutions of slabs with their halos, of stride 1 and padding "same"."""
 
-    def __init__(self, window: Sequence[int], along: int) -> None:
-        self._window, self._along = window, along
+    def __init__(self, window: Sequence[int], along: int, halos: Sequence[tuple[int, int]]) -> None:
+        self._window, self._axis, self._halos = window, 1 + along, halos
         self._same, self._valid = _Direct(len(window), [1] * len(window), "SAME"), _Direct(len(window), [1] * len(window), "VALID")
 
     def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        if self._is_thin(value.shape):
-            return self._valid.forward(p, tf.pad(value, self._others()), weights)
-        begins = [side for side, _ in self._halo()]
-        return tf.slice(self._same.forward(p, value, weights), begins, p.shapes[0])
+        if self._is_thin(p, value.shape):
+            return self._valid.forward(p, tf.pad(value, self._padding(p)), weights)
+        return tf.slice(self._same.forward(p, value, weights), [side for side, _ in self._halo(p)], p.shapes[0])
 
     def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        if self._is_thin(p.shapes[0]):
-            paddings = self._others()
-            padded = [n + sum(sides) for n, sides in zip(p.shapes[0], paddings)]
-            begins = [side for side, _ in paddings]
-            return tf.slice(self._valid.input_gradient(dataclasses.replace(p, shapes=(padded,)), weights, dy), begins, p.shapes[0])
-        return self._same.input_gradient(p, weights, tf.pad(dy, self._halo()))
+        if self._is_thin(p, p.shapes[0]):
+            paddings = self._padding(p)
+            padded = dataclasses.replace(p, shapes=([n + sum(sides) for n, sides in zip(p.shapes[0], paddings)],))
+            return tf.slice(self._valid.input_gradient(padded, weights, dy), [side for side, _ in paddings], p.shapes[0])
+        return self._same.input_gradient(p, weights, tf.pad(dy, self._halo(p)))
 
     def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        if self._is_thin(value.shape):
-            return self._valid.kernel_gradient(p, tf.pad(value, self._others()), dy)
-        return self._same.kernel_gradient(p, value, tf.pad(dy, self._halo()))
+        if self._is_thin(p, value.shape):
+            return self._valid.kernel_gradient(p, tf.pad(value, self._padding(p)), dy)
+        return self._same.kernel_gradient(p, value, tf.pad(dy, self._halo(p)))
 
-    def _is_thin(self, shape: Sequence[int]) -> bool:
+    def _is_thin(self, p: Processor, shape: Sequence[int]) -> bool:
         """Return whether the halo is a large part of a slice of the input."""
-        halo = self._window[self._along] - 1
-        return halo > _THIN * (shape[1 + self._along] - halo)
+        halo = sum(self._halos[p.pnum])
+        return halo > _THIN * (shape[self._axis] - halo)
 
-    def _sides(self) -> list[tuple[int, int]]:
-        return [(0, 0), *(((k - 1) // 2, k // 2) for k in self._window), (0, 0)]
+    def _halo(self, p: Processor) -> list[tuple[int, int]]:
+        """Return the positions of the halo before and after the slab, by dimension."""
+        return [self._halos[p.pnum] if at == self._axis else (0, 0) for at in range(len(self._window) + 2)]
 
-    def _halo(self) -> list[tuple[int, int]]:
-        """Return what the input has before and after the slab, by dimension."""
-        return [sides if at == 1 + self._along else (0, 0) for at, sides in enumerate(self._sides())]
-
-    def _others(self) -> list[tuple[int, int]]:
-        """Return what "same" adds to the dimensions that do not lie in slabs."""
-        return [(0, 0) if at == 1 + self._along else sides for at, sides in enumerate(self._sides())]
+    def _padding(self, p: Processor) -> list[tuple[int, int]]:
+        """Return what "same" adds to each dimension beside the halo."""
+        sides = [(0, 0), *(((k - 1) // 2, k // 2) for k in self._window), (0, 0)]
+        return [(before - front, after - back) for (before, after), (front, back) in zip(sides, self._halo(p))]
 
 
 class _Derived:

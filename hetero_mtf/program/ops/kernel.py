@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.windowed.window import dilated
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
@@ -28,8 +29,8 @@ class KernelOps(WindowOps):
         own = x.channels if groups == 1 else mtf.Dimension("group", channels_in)
         variable = self.parameter(kernel, [*_taps(taps), own, self.output_dimension(filters)])
         slabs = self.output_slabs
-        if slabs is not None and padding == "same" and {*strides, *dilation_rate, groups} == {1} and len(taps) > 1:
-            return Value(conv.convolve_slabs(x.tensor, variable, self.output_space(), slabs.dimension))
+        if slabs is not None and kind_of(self.layer).pads_slabs(self.layer.attributes):
+            return Value(conv.convolve_slabs(x.tensor, variable, self.output_space(), slabs.dimension, self.halos()))
         read, extents, padding = self.windows(x, dilated(taps, dilation_rate or [1] * len(taps)), strides, padding)
         y = conv.convolve(read, variable, extents, strides, padding, dilation_rate, groups)
         return Value(y, self.output_sizes)

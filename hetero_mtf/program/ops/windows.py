@@ -50,6 +50,15 @@ class WindowOps(LayerContext):
         assert slabs is not None
         return [(reach.reads(*slabs.ranges[at])[0], *slabs.ranges[at]) for at in self.stage.places(slabs.axis)]
 
+    def halos(self) -> list[tuple[int, int]]:
+        """Return for each processor the positions inside the input that windows of its slab read before and after it, at stride 1."""
+        slabs = self.output_slabs
+        assert slabs is not None
+        reach, extent = self.reach[slabs.dimension], self.layer.output_shape[slabs.dimension]
+        reads = [(reach.reads(*each), each) for each in slabs.ranges]
+        found = [(begin - max(first, 0), min(last, extent) - end) for (first, last), (begin, end) in reads]
+        return [found[at] for at in self.stage.places(slabs.axis)]
+
     def padding_factors(self, window: Sequence[int], strides: Sequence[int]) -> list[np.ndarray]:
         """Return (space,) arrays (extent of the output,): positions of each window, by those of them that are in the input."""
         space = self.graph.layers[self.layer.inputs[0]].output_shape[:-1]

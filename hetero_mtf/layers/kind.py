@@ -56,6 +56,7 @@ class LayerKind(abc.ABC):
         do, what it gives is cast; ITS_OWN, what Keras's own call chooses.
     rounds_inputs : whether inputs of more precision are cast to the compute dtype first.
     backward : what the backward pass needs, see `needs`.
+    temporaries : further tensors of the output's shape that the backward pass computes with at once.
     """
 
     keras_class: ClassVar[str]
@@ -75,6 +76,7 @@ class LayerKind(abc.ABC):
     precision: ClassVar[str] = COMPUTE
     rounds_inputs: ClassVar[bool] = True
     backward: ClassVar[frozenset[str]] = frozenset({"input"})
+    temporaries: ClassVar[int] = 0
 
     def attributes(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that decide the computation of layer `name`.

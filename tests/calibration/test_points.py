@@ -242,3 +242,26 @@ def test_a_probe_computes_in_the_precision_of_its_layer(policy: str) -> None:
     for point in measured:
         layer = graph.layers[point.layer]
         assert (point.probe.compute_dtype, point.probe.variable_dtype) == (layer.compute_dtype, layer.variable_dtype)
+
+
+def test_slabs_are_measured_where_batches_are_too_small_to_be_split() -> None:
+    x = i = keras.Input((16, 12, 2))
+    x = L.Conv2D(4, 3, 2, padding="same", name="strided")(x)
+    x = L.Conv2DTranspose(2, 2, 2, name="up")(x)
+    x = L.Multiply(name="gate")([x, L.Dense(2)(L.GlobalAveragePooling2D(keepdims=True, name="mean")(x))])
+    graph = layer_graph(keras.Model(i, L.Flatten(name="flat")(x)))
+    found = points(graph, 2)
+    assert _of(graph, found, "strided", "space") == [2, 4, 8] and _of(graph, found, "up", "space") == [4, 8, 16]
+    assert not _of(graph, found, "mean", "space") and not _of(graph, found, "flat", "space")
+    assert not any(point.dimension == "space" for point in points(graph, 3))
+    strided = next(p for p in found if p.dimension == "space" and graph.layers[p.layer].name == "strided")
+    assert strided.input_shapes == ((4, 12, 2),) and strided.probe.output_shape == (2, 6, 4) and strided.along == 0 and not strided.full
+    gate = next(p for p in found if p.dimension == "space" and graph.layers[p.layer].name == "gate")
+    assert gate.input_shapes[1] == (1, 1, 2)
+    assert not any(point.dimension == "space" for point in points(layer_graph(keras.Sequential([keras.Input((9, 2)), L.Conv1D(3, 3)])), 1))
+
+
+def test_a_slab_can_be_measured_at_any_thickness() -> None:
+    graph = layer_graph(_chain())
+    for units in range(1, 9):
+        assert point_of(graph, 2, "space", units, 1).probe.output_shape[0] == units

@@ -180,3 +180,17 @@ def test_all_work_of_a_probe_is_placed_on_its_device(shares: bool, float64: None
         graph, _ = _probe(_norm_points()[-1] if shares else _point("conv"), cluster)
     elsewhere = {op.type for op in graph.get_operations() if not op.device.endswith("CPU:0")}
     assert elsewhere <= {"Placeholder", "Const", "NoOp", "Fill", "Zeros"}, elsewhere
+
+
+@pytest.mark.parametrize("name", ["conv", "norm", "side", "pool", "sum"])
+def test_a_slab_is_measured_in_the_form_in_which_it_is_trained(name: str, float64: None) -> None:
+    graph = layer_graph(_model())
+    wanted = [p for p in points(graph, 1) if p.dimension == "space" and p.probe.name == name]
+    assert wanted
+    with hm.Cluster.local(["cpu:0"]) as cluster:
+        for point in wanted:
+            tf_graph, probe = _probe(point, cluster)
+            with cluster.session(tf_graph) as session:
+                session.run(probe.setup)
+                assert [session.run(each, {probe.repeats: 2}) for each in probe.passes.values()] == [2, 2]
+                session.run(probe.teardown)

@@ -19,6 +19,7 @@ class SampleNorm(LayerKind):
 
     needs_flat = True
     pointwise = True
+    temporaries = 2
     precision = FULL
     kept: ClassVar[tuple[str, ...]] = ("axis", "epsilon", "center", "scale", "gamma_regularizer", "beta_regularizer")
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]] = {"gamma_constraint": (None,), "beta_constraint": (None,)}

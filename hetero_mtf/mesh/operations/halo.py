@@ -10,6 +10,7 @@ same messages.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -127,22 +128,30 @@ def _lower_gradient(operation: HaloGradient, lowering: Lowering) -> None:
     sources = [Pieces(slices_there, there.devices, held) for slices_there, held in _by_place(halo, there, dy.shape, slices)]
 
     def summed(pnum: int) -> tf.Tensor:
-        slab = box_of(impl, dx.shape, pnum)
-        total = None
-        for place, source in enumerate(sources):
-            begin, end = _clipped(*halo.ranges[place], halo.dimension.size)
-            common = max(begin, slab[halo.place][0]), min(end, slab[halo.place][1])
-            box = _with(slab, halo.place, common)
-            if is_empty_box(box):
-                continue
-            piece = source.join(box, impl.devices[pnum])
-            sides = common[0] - slab[halo.place][0], slab[halo.place][1] - common[1]
-            if any(sides):
-                piece = tf.pad(piece, [sides if axis == halo.place else (0, 0) for axis in range(len(box))])
-            total = piece if total is None else tf.add(total, piece)
-        return tf.zeros(impl.processor_shape(dx.shape, pnum), dx.dtype) if total is None else total
+        slab, device = box_of(impl, dx.shape, pnum), impl.devices[pnum]
+        if is_empty_box(slab):
+            return tf.zeros(impl.processor_shape(dx.shape, pnum), dx.dtype)
+        read = [_common(_clipped(*ranges, halo.dimension.size), slab[halo.place]) for ranges in halo.ranges]
+        parts = []
+        for part in _parts(slab[halo.place], read):
+            box = _with(slab, halo.place, part)
+            terms = [source.join(box, device) for source, each in zip(sources, read) if each[0] <= part[0] and part[1] <= each[1]]
+            parts.append(functools.reduce(tf.add, terms) if terms else tf.zeros([end - begin for begin, end in box], dx.dtype))
+        return tf.concat(parts, halo.place) if len(parts) > 1 else parts[0]
 
     _set(operation, lowering, impl.on_processors(summed))
+
+
+def _common(first: Interval, second: Interval) -> Interval:
+    """Return the positions that lie in both of two intervals."""
+    begin = max(first[0], second[0])
+    return begin, max(begin, min(first[1], second[1]))
+
+
+def _parts(slab: Interval, read: Sequence[Interval]) -> list[Interval]:
+    """Return a slab in parts each of which the same places read."""
+    borders = sorted({*slab, *(border for begin, end in read if begin < end for border in (begin, end))})
+    return list(zip(borders, borders[1:]))
 
 
 def _by_place(

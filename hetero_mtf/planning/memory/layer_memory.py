@@ -184,7 +184,8 @@ class LayerMemory:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
 
         Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax and what they are computed from,
-        and of its weights twice, as the next layer's are computed meanwhile; forward, a row's partial sums, those of others, and their sum.
+        of its weights twice, as the next layer's are computed meanwhile, and what its kind computes with (`LayerKind.temporaries`);
+        forward, a row's partial sums, those of others, and their sum.
 
         Parameters
         ----------
@@ -194,7 +195,8 @@ class LayerMemory:
         if not memory.trains[entry.layer] or "view" in memory.needs[entry.layer]:
             return self._nothing
         output = self.moved_bytes(entry.layer, output_of(entry))
-        held: np.ndarray = output + 3 * self.score_bytes(entry)
+        temporaries = getattr(kind_of(memory.graph.layers[entry.layer]), "temporaries", 0)
+        held: np.ndarray = (1 + temporaries) * output + 3 * self.score_bytes(entry)
         held = held + (0.0 if entry.copied_along else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
             if memory.trains[source]:

@@ -14,7 +14,7 @@ from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import NOT_RENAMED, Renamed
 from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
 from hetero_mtf.mesh.operations.local import Local, Processor
-from hetero_mtf.mesh.operations.spatial import spatial
+from hetero_mtf.mesh.operations.output_space import spatial
 
 _THIN = 0.25  # of a slab that its halo may be for all dimensions to be padded together
 _KERNELS = {

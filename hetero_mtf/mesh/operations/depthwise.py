@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.spatial import spatial
+from hetero_mtf.mesh.operations.output_space import spatial
 
 
 def convolve_depthwise(

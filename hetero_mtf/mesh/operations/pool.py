@@ -12,7 +12,7 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
-from hetero_mtf.mesh.operations.spatial import spatial
+from hetero_mtf.mesh.operations.output_space import spatial
 
 NO_SLABS: Mapping[int, mtf.Dimension] = MappingProxyType({})
 _WITHOUT_KERNELS = (tf.float64, tf.float16)  # TensorFlow has none to pool volumes in these

@@ -119,8 +119,7 @@ class LayoutCost:
         if not all(self.goes_with(index, state, other) for _, other in others):
             return math.inf
         held, wanted = self.held(state), {self.wanted(other, index, reader) for reader, other in others}
-        seconds = sum(sum(self.reshard_s(index, held, want)) for want in wanted)
-        left = self.left_as(held)
+        seconds, left = sum(sum(self.reshard_s(index, held, want)) for want in wanted), self.left_as(held)
         if index in self.graph.outputs and left not in wanted:
             seconds += self.reshard_s(index, held, left)[0]
         if not self.costs.trains_before[index]:
@@ -254,8 +253,7 @@ class LayoutCost:
         return self._layout_numbers[tensor_layout]
 
     def _reads(self, index: int, reader: int) -> tuple[object, ...]:
-        states = self.space.states[reader]
-        return states, tuple(self.wanted(state, index, reader) for state in states if state.slabs)
+        return self.space.states[reader], tuple(self.wanted(state, index, reader) for state in self.space.states[reader] if state.slabs)
 
     def _sent(self, index: int, leaves: bool) -> np.ndarray:
         states, readers = self.space.states[index], self.graph.readers[index]
@@ -264,7 +262,7 @@ class LayoutCost:
         # infinite where states are not compatible; then the three lines of sent_l: a layout is charged once, however many readers need it,
         # so the terms are taken by layout, and not by reader, of which each would be charged
         by_reader = [self.space.states[reader] for reader in readers]
-        needs = [[self.wanted(state, index, reader) for state in self.space.states[reader]] for reader in readers]
+        needs = [[self.wanted(state, index, reader) for state in states] for states, reader in zip(by_reader, readers)]
         for at, theirs in enumerate(by_reader):
             legal = np.array([[self.goes_with(index, state, other) for other in theirs] for state in states])
             total = total + np.where(spread(legal, (0, at + 1), len(shape)), 0.0, np.inf)
@@ -280,9 +278,7 @@ class LayoutCost:
                 total = total + np.where(any_reader(summed, len(shape)), self.sum_s(index, wanted), 0.0)
         return total
 
-    def _resharded(
-        self, index: int, wanted: int, held: Sequence[int], left: Sequence[int], needs: Sequence[Sequence[int]]
-    ) -> np.ndarray:
+    def _resharded(self, index: int, wanted: int, held: Sequence[int], left: Sequence[int], needs: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the seconds of resharding an output to one layout, where a reader needs it or the output leaves the network in it."""
         rank = len(needs) + 1
         lines = {h: self.reshard_s(index, h, wanted) for h in dict.fromkeys(held)}

@@ -14,8 +14,8 @@ from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
 from hetero_mtf.mesh.operations.compute_once import compute_once
 from hetero_mtf.mesh.operations.local import Processor
+from hetero_mtf.program.ops.slab_windows import WindowOps
 from hetero_mtf.program.ops.value import Value
-from hetero_mtf.program.ops.windows import WindowOps
 
 
 class KernelOps(WindowOps):

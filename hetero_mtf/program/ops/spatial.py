@@ -12,11 +12,11 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.batch_parts import import_batch
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import pool
-from hetero_mtf.mesh.operations import slabs as in_slabs
+from hetero_mtf.mesh.operations import slab_operations as in_slabs
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.spatial import spatial
+from hetero_mtf.mesh.operations.output_space import spatial
+from hetero_mtf.program.ops.slab_windows import WindowOps
 from hetero_mtf.program.ops.value import Slabs, Value, lies_in_slabs
-from hetero_mtf.program.ops.windows import WindowOps
 
 
 class SpaceOps(WindowOps):

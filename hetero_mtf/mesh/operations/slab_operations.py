@@ -11,8 +11,8 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.operations.output_space import spatial
 from hetero_mtf.mesh.operations.pool import repeated
-from hetero_mtf.mesh.operations.spatial import spatial
 
 
 def enlarge_slabs(

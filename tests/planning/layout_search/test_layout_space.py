@@ -24,7 +24,7 @@ def test_every_state_is_legal_and_deals_out_all_units_or_samples(seed: int) -> N
     assert space.devices == devices and len(space.states) == len(graph.layers)
     for index, states in enumerate(space.states):
         assert states[0] == LayoutState("replicated") and len(set(states)) == len(states)
-        for layout, sizes, samples in states:
+        for layout, sizes, samples, *_ in states:
             vector = sizes + samples
             assert layout == "batch" or layout in kind_of(graph.layers[index]).layouts(graph.layers[index])
             units = {"replicated": 0, "batch": costs.profile.batch_size}.get(layout, -1)

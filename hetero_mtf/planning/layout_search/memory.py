@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hetero_mtf.planning.cost.layer_cost import Costs
-from hetero_mtf.planning.layout.resharding import input_of, output_of
+from hetero_mtf.planning.layout.resharding import output_of
 from hetero_mtf.planning.layout.slabs import wanted_of
 from hetero_mtf.planning.layout.stage_from_layouts import full_stage
 from hetero_mtf.planning.layout_search.layout_space import Space
@@ -103,7 +103,7 @@ class LayoutMemory:
         held = [output_of(self.space.entry(index, "", state)) for state in self.space.states[index]]
         graph = memory.graph
         entries = [[self.space.entry(reader, "", state) for state in self.space.states[reader]] for reader in readers]
-        wanted = [[wanted_of(graph, entry, index) if entry.slabs else input_of(entry) for entry in theirs] for theirs in entries]
+        wanted = [[wanted_of(graph, entry, index) for entry in theirs] for theirs in entries]
         keeps = [memory.keeps_input[reader] for reader in readers]
         here = not self._always_kept(index) and "view" not in memory.needs[index]
         total = np.zeros((len(held), *map(len, wanted)))

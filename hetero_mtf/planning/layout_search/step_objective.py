@@ -24,7 +24,7 @@ from hetero_mtf.planning.cost.device_ring import Ring
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.layout.arrangement import joins_positions, takes_statistics
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of, reshardings, weight_gathers
+from hetero_mtf.planning.layout.resharding import TensorLayout, output_of, reshardings, weight_gathers
 from hetero_mtf.planning.layout.slabs import wanted_of
 from hetero_mtf.planning.layout_search.layout_space import LayoutState, Space, flattened, state_of
 from hetero_mtf.planning.solvers.elimination import Factor
@@ -144,8 +144,7 @@ class LayoutCost:
         """
         key = (state, source, reader) if state.slabs else (state, 0, 0)  # what windows read of slabs depends on the layer
         if key not in self._wanted:
-            entry = self.space.entry(reader, "", state)
-            self._wanted[key] = self._number(wanted_of(self.graph, entry, source) if state.slabs else input_of(entry))
+            self._wanted[key] = self._number(wanted_of(self.graph, self.space.entry(reader, "", state), source))
         return self._wanted[key]
 
     def left_as(self, held: int) -> int:

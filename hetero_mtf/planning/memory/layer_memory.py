@@ -12,7 +12,7 @@ from hetero_mtf.layers.half_precision import casts_weights, gradient_bytes, wide
 from hetero_mtf.planning.layout.arrangement import trains_before
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
-from hetero_mtf.planning.layout.resharding import TensorLayout, input_of, output_of
+from hetero_mtf.planning.layout.resharding import TensorLayout, output_of
 from hetero_mtf.planning.layout.slabs import wanted_of
 from hetero_mtf.planning.memory.optimizer_slots import needs_full_variable, slot_sizes
 from hetero_mtf.planning.memory.worker_memory import is_kernel
@@ -242,7 +242,7 @@ class LayerMemory:
         return all(reader not in self._layouts or self._wanted(self._layouts[reader], source) != wanted for reader in before)
 
     def _wanted(self, entry: LayerLayout, source: int) -> TensorLayout:
-        return wanted_of(self.memory.graph, entry, source) if entry.slabs else input_of(entry)
+        return wanted_of(self.memory.graph, entry, source)
 
     def _slices(self, full_bytes: float, tensor_layout: TensorLayout) -> np.ndarray:
         """Return the bytes of each processor's slice of a tensor."""

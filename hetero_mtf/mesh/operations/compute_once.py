@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -46,22 +45,49 @@ def compute_once(
     def gradient(operation: Local, *dys: Tensor | None) -> Sequence[Tensor | None]:
         graded = [i for i, dy in enumerate(dys) if dy is not None and outputs[i][1].is_floating]
         floating = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
-        differentiate = functools.partial(_differentiate, forward_of, graded)
+        differentiate = _Shared(forward_of, graded, floating).differentiate
         shapes = [tensor.shape for tensor in operation.outputs]
         return input_gradients(name, differentiate, inputs, floating, shapes, [*(dys[i] for i in graded), *inputs], unsplit, operation)
 
     return list(Local(name, forward, inputs, outputs, unsplit=unsplit, gradient=gradient).outputs)
 
 
-def _differentiate(
-    forward_of: dict[int, tuple[list[tf.Tensor], list[tf.Tensor]]], graded: Sequence[int], members: Sequence[int]
-) -> Callable[..., Sequence[tf.Tensor]]:
-    """Return the function that computes the gradients of some inputs on one processor."""
+class _Shared:
+    """The gradients of all inputs, which the operations of `input_gradients` take their own from.
 
-    def differentiate(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
-        copies, results = forward_of[p.pnum]
-        xs = [copies[i] for i in members]
-        pieces = tf.gradients([results[i] for i in graded], xs, slices[: len(graded)], unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        return [tf.convert_to_tensor(piece) for piece in pieces]  # those of rows that were gathered are sparse
+    TensorFlow differentiates the function once on each processor: what the gradients have in common, such as the loop of a recurrent
+    layer, is neither built nor computed for each of them.
 
-    return differentiate
+    Parameters
+    ----------
+    forward_of : number of a processor -> the inputs and outputs of the function there.
+    graded : numbers of the outputs that have gradients.
+    floating : numbers of the inputs that have them.
+    """
+
+    def __init__(
+        self, forward_of: Mapping[int, tuple[list[tf.Tensor], list[tf.Tensor]]], graded: Sequence[int], floating: Sequence[int]
+    ) -> None:
+        self._forward_of, self._graded, self._floating = forward_of, graded, floating
+        self._found: dict[int, dict[int, tf.Tensor]] = {}
+
+    def differentiate(self, members: Sequence[int]) -> Callable[..., Sequence[tf.Tensor]]:
+        """Return the function that gives the gradients of some inputs on one processor.
+
+        Parameters
+        ----------
+        members : numbers of the inputs.
+        """
+
+        def gradients(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
+            if p.pnum not in self._found:
+                self._found[p.pnum] = self._gradients(p.pnum, slices[: len(self._graded)])
+            return [tf.identity(self._found[p.pnum][i]) for i in members]
+
+        return gradients
+
+    def _gradients(self, pnum: int, dys: Sequence[tf.Tensor]) -> dict[int, tf.Tensor]:
+        copies, results = self._forward_of[pnum]
+        xs, ys = [copies[i] for i in self._floating], [results[i] for i in self._graded]
+        pieces = tf.gradients(ys, xs, dys, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return {i: tf.convert_to_tensor(piece) for i, piece in zip(self._floating, pieces)}  # those of gathered rows are sparse

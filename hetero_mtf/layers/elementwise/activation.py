@@ -37,7 +37,8 @@ ELEMENTWISE_ACTIVATIONS = (
     "log_sigmoid",
 )
 ACTIVATIONS = (*ELEMENTWISE_ACTIVATIONS, "softmax")
-_BY_OUTPUT = frozenset({"relu", "sigmoid", "tanh", "softmax"})  # their gradient is computed from the output, that of others from the input
+# their gradient is computed from the output, that of others from the input
+_BY_OUTPUT = frozenset({"relu", "relu6", "leaky_relu", "elu", "selu", "sigmoid", "tanh", "exponential", "softmax"})
 
 
 def activation_name(name: str, value: Any) -> str:
@@ -107,10 +108,20 @@ class ReLU(LayerKind):
         return inputs[0]
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.rectify(inputs[0], **layer.attributes)
+        name = self._function(layer)
+        if name == "leaky_relu":
+            return b.leak(inputs[0], layer.attributes["negative_slope"])
+        return b.activate(inputs[0], name) if name else b.activate_by(inputs[0], "relu", **layer.attributes)
 
     def needs(self, layer: Layer) -> frozenset[str]:
-        return frozenset({"input"} if any(layer.attributes.values()) else {"output"})
+        return needed_by(self._function(layer), "input")
+
+    def _function(self, layer: Layer) -> str:
+        """Return the activation that Keras computes these options by; "" where it puts several together."""
+        ceiling, slope, threshold = (layer.attributes[name] for name in self.kept)
+        if threshold or (ceiling is not None and (slope or ceiling != 6)):
+            return ""
+        return "relu6" if ceiling else "leaky_relu" if slope else "relu"
 
 
 class Softmax(LayerKind):
@@ -142,7 +153,10 @@ class LeakyReLU(LayerKind):
         return inputs[0]
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.activate_by(inputs[0], "leaky_relu", **layer.attributes)
+        return b.leak(inputs[0], layer.attributes["negative_slope"])
+
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return needed_by("leaky_relu", "input")
 
 
 class ELU(LayerKind):
@@ -156,7 +170,10 @@ class ELU(LayerKind):
         return inputs[0]
 
     def build(self, b: Any, layer: Layer, inputs: Sequence[Any]) -> Any:
-        return b.activate_by(inputs[0], "elu", **layer.attributes)
+        return b.activate(inputs[0], "elu") if layer.attributes["alpha"] == 1 else b.activate_by(inputs[0], "elu", **layer.attributes)
+
+    def needs(self, layer: Layer) -> frozenset[str]:
+        return needed_by("elu" if layer.attributes["alpha"] == 1 else "", "input")
 
 
 class PReLU(LayerKind):

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.operations.halo import read_again
 from hetero_mtf.mesh.operations.local import Gradient, Local, Processor
 
 Function = Callable[..., tf.Tensor]
@@ -71,7 +72,8 @@ def _gradient(
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
         differentiate = functools.partial(_differentiate, function)
-        return input_gradients(name, differentiate, inputs, range(len(inputs)), [output], [*inputs, dy], unsplit, renamed=renamed)
+        read = [*(read_again(x, dy) for x in inputs), dy]
+        return input_gradients(name, differentiate, inputs, range(len(inputs)), [output], read, unsplit, renamed=renamed)
 
     return gradient
 

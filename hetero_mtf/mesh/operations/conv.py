@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -13,11 +12,11 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import NOT_RENAMED, Renamed
 from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
+from hetero_mtf.mesh.operations.halo import read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
 
-_THIN = 0.25  # of a slab that its halo may be for all dimensions to be padded together
-_KERNELS = {
+KERNELS = {
     2: (tf.raw_ops.Conv2D, tf.raw_ops.Conv2DBackpropInput, tf.raw_ops.Conv2DBackpropFilter),
     3: (tf.raw_ops.Conv3D, tf.raw_ops.Conv3DBackpropInputV2, tf.raw_ops.Conv3DBackpropFilterV2),
 }
@@ -53,8 +52,8 @@ def convolve(
     output = mtf.Shape([batch, *made, channels_out])
     unsplit = [*whole, *taps]
     name = f"conv{len(space)}d"
-    if groups == 1 and set(dilation) <= {1} and len(space) in _KERNELS:
-        return bilinear(name, _Direct(len(space), strides, padding), x, kernel, output, unsplit, renamed)
+    if groups == 1 and set(dilation) <= {1} and len(space) in KERNELS:
+        return bilinear(name, Direct(len(space), strides, padding), x, kernel, output, unsplit, renamed)
 
     def function(_: int, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         if groups > 1:
@@ -63,32 +62,6 @@ def convolve(
 
     of_groups = [channels_in, *kernel.shape.dims[-2:]] if groups > 1 else []
     return bilinear(name, _Derived(function), x, kernel, output, [*unsplit, *of_groups], renamed)
-
-
-def convolve_slabs(
-    x: Tensor, kernel: Tensor, extents: Sequence[int | mtf.Dimension], along: int, halos: Sequence[tuple[int, int]]
-) -> Tensor:
-    """Return the 2-D or 3-D convolution of `x` in slabs, stride 1 and padding "same", [batch, *extents, output channels].
-
-    Parameters
-    ----------
-    x : [batch, *space, input channels]; one spatial dimension in slabs, each with its halo: the positions of others that its windows read.
-    kernel : [*taps, input channels, output channels].
-    extents : (space,) of the output; its dimension where it lies in slabs.
-    along : number of the spatial dimension in slabs.
-    halos : (processors,) positions of the halo before and after the slab.
-
-    Notes
-    -----
-    TensorFlow pads all dimensions or none. A thick slab is padded in all of them, and the outputs of its halo are left out: that takes
-    less than to pad the others beforehand, for which the kernels' gradients take longer too. A thin slab is padded beforehand.
-    """
-    batch, *space, _ = x.shape.dims
-    *taps, _, channels_out = kernel.shape.dims
-    made, renamed, whole = spatial(space, extents)
-    output = mtf.Shape([batch, *made, channels_out])
-    rule = _InSlabs([k.size for k in taps], along, halos)
-    return bilinear(f"conv{len(space)}d", rule, x, kernel, output, [*whole, *taps], renamed)
 
 
 def convolve_transposed(
@@ -175,11 +148,11 @@ class Rule(Protocol):
     def kernel_gradient(self, p: Processor, x: tf.Tensor, dy: tf.Tensor, /) -> tf.Tensor: ...
 
 
-class _Direct:
+class Direct:
     """TensorFlow's convolution kernels."""
 
     def __init__(self, rank: int, strides: Sequence[int], padding: str) -> None:
-        self._forward, self._to_input, self._to_kernel = _KERNELS[rank]
+        self._forward, self._to_input, self._to_kernel = KERNELS[rank]
         self._options = {"strides": [1, *strides, 1], "padding": padding}
 
     def forward(self, _: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -190,45 +163,6 @@ class _Direct:
 
     def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         return self._to_kernel(input=value, filter_sizes=p.shapes[0], out_backprop=dy, **self._options)
-
-
-class _InSlabs:
-    """Convolutions of slabs with their halos, of stride 1 and padding "same"."""
-
-    def __init__(self, window: Sequence[int], along: int, halos: Sequence[tuple[int, int]]) -> None:
-        self._window, self._axis, self._halos = window, 1 + along, halos
-        self._same, self._valid = _Direct(len(window), [1] * len(window), "SAME"), _Direct(len(window), [1] * len(window), "VALID")
-
-    def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        if self._is_thin(p, value.shape):
-            return self._valid.forward(p, tf.pad(value, self._padding(p)), weights)
-        return tf.slice(self._same.forward(p, value, weights), [side for side, _ in self._halo(p)], p.shapes[0])
-
-    def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        if self._is_thin(p, p.shapes[0]):
-            paddings = self._padding(p)
-            padded = dataclasses.replace(p, shapes=([n + sum(sides) for n, sides in zip(p.shapes[0], paddings)],))
-            return tf.slice(self._valid.input_gradient(padded, weights, dy), [side for side, _ in paddings], p.shapes[0])
-        return self._same.input_gradient(p, weights, tf.pad(dy, self._halo(p)))
-
-    def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        if self._is_thin(p, value.shape):
-            return self._valid.kernel_gradient(p, tf.pad(value, self._padding(p)), dy)
-        return self._same.kernel_gradient(p, value, tf.pad(dy, self._halo(p)))
-
-    def _is_thin(self, p: Processor, shape: Sequence[int]) -> bool:
-        """Return whether the halo is a large part of a slice of the input."""
-        halo = sum(self._halos[p.pnum])
-        return halo > _THIN * (shape[self._axis] - halo)
-
-    def _halo(self, p: Processor) -> list[tuple[int, int]]:
-        """Return the positions of the halo before and after the slab, by dimension."""
-        return [self._halos[p.pnum] if at == self._axis else (0, 0) for at in range(len(self._window) + 2)]
-
-    def _padding(self, p: Processor) -> list[tuple[int, int]]:
-        """Return what "same" adds to each dimension beside the halo."""
-        sides = [(0, 0), *(((k - 1) // 2, k // 2) for k in self._window), (0, 0)]
-        return [(before - front, after - back) for (before, after), (front, back) in zip(sides, self._halo(p))]
 
 
 class _Derived:
@@ -280,7 +214,8 @@ def bilinear(
         )
         outputs = [(kernel.shape, kernel.dtype)]
         summed = lacking(kernel.shape)
-        to_kernel = Local(f"{name}_kernel_gradient", rule.kernel_gradient, [x, dy], outputs, summed=summed, unsplit=unsplit, after=to_input)
+        read = [read_again(x, dy), dy]
+        to_kernel = Local(f"{name}_kernel_gradient", rule.kernel_gradient, read, outputs, summed=summed, unsplit=unsplit, after=to_input)
         return [to_input.outputs[0], to_kernel.outputs[0]]
 
     summed = lacking(output)

@@ -11,22 +11,27 @@ from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
 from hetero_mtf.mesh.operations.local import Local, Processor
 
+_Forward = Callable[[tf.Tensor], tf.Tensor]
+_Backward = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
 # The forward function and the kernel of its gradient, in terms of the output y and its gradient dy.
-_BY_OUTPUT: dict[str, tuple[Callable[[tf.Tensor], tf.Tensor], Callable[[tf.Tensor, tf.Tensor], tf.Tensor]]] = {
+_BY_OUTPUT: dict[str, tuple[_Forward, _Backward]] = {
     "relu": (tf.nn.relu, lambda y, dy: tf.raw_ops.ReluGrad(gradients=dy, features=y)),
     "sigmoid": (tf.sigmoid, lambda y, dy: tf.raw_ops.SigmoidGrad(y=y, dy=dy)),
     "tanh": (tf.tanh, lambda y, dy: tf.raw_ops.TanhGrad(y=y, dy=dy)),
+    "relu6": (tf.nn.relu6, lambda y, dy: tf.raw_ops.Relu6Grad(gradients=dy, features=y)),
+    "elu": (tf.nn.elu, lambda y, dy: tf.raw_ops.EluGrad(gradients=dy, outputs=y)),
+    "selu": (tf.nn.selu, lambda y, dy: tf.raw_ops.SeluGrad(gradients=dy, outputs=y)),
+    "exponential": (tf.exp, lambda y, dy: y * dy),
 }
 
-_BY_INPUT: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
-    "relu6": tf.nn.relu6,
-    "elu": tf.nn.elu,
-    "selu": tf.nn.selu,
+_SLOPE = 0.2  # Keras's, where none is given
+
+_BY_INPUT: dict[str, _Forward] = {
     "softplus": tf.math.softplus,
     "softsign": tf.nn.softsign,
     "silu": tf.nn.silu,
     "gelu": lambda x: tf.nn.gelu(x, approximate=False),
-    "exponential": tf.exp,
 }
 
 
@@ -34,12 +39,14 @@ def activate(x: Tensor, name: str) -> Tensor:
     """Return the elementwise activation `name` of `x`, any layout."""
     if name == "linear":
         return x
+    if name == "leaky_relu":
+        return leak(x, _SLOPE)
     if name in _BY_OUTPUT:
-        return _by_output(x, name)
+        return _by_output(x, name, *_BY_OUTPUT[name])
     return elementwise(x, name, _BY_INPUT.get(name) or _keras_function(name))
 
 
-def _keras_function(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+def _keras_function(name: str) -> _Forward:
     """Return a function of `keras.activations` with its default options."""
 
     def function(value: tf.Tensor) -> tf.Tensor:
@@ -48,9 +55,26 @@ def _keras_function(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     return function
 
 
-def _by_output(x: Tensor, name: str) -> Tensor:
-    forward, backward = _BY_OUTPUT[name]
+def leak(x: Tensor, slope: float) -> Tensor:
+    """Return `x` where it is positive and `slope` times `x` elsewhere, any layout.
 
+    The output has the signs of `x`, so its gradient needs the output only.
+
+    Parameters
+    ----------
+    slope : zero or more.
+    """
+
+    def forward(value: tf.Tensor) -> tf.Tensor:
+        return tf.nn.leaky_relu(value, slope)
+
+    def backward(y: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        return tf.raw_ops.LeakyReluGrad(gradients=dy, features=y, alpha=slope)
+
+    return _by_output(x, "leaky_relu", forward, backward)
+
+
+def _by_output(x: Tensor, name: str, forward: _Forward, backward: _Backward) -> Tensor:
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
         y = operation.outputs[0]
         return Local(f"{name}_gradient", lambda _, value, d: backward(value, d), [y, dy], [(x.shape, x.dtype)]).outputs
@@ -58,7 +82,7 @@ def _by_output(x: Tensor, name: str) -> Tensor:
     return Local(name, lambda _, value: forward(value), [x], [(x.shape, x.dtype)], gradient=gradient).outputs[0]
 
 
-def elementwise(x: Tensor, name: str, function: Callable[[tf.Tensor], tf.Tensor]) -> Tensor:
+def elementwise(x: Tensor, name: str, function: _Forward) -> Tensor:
     """Return an elementwise function of `x`, differentiated by TensorFlow on each slice.
 
     Parameters

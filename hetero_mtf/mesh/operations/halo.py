@@ -53,8 +53,28 @@ def exchange_halo(
     return Halo(x, dimension, ranges, read, fill, others, mesh).outputs[0]
 
 
+def read_again(x: Tensor, after: Tensor) -> Tensor:
+    """Return a tensor for a backward pass to read: what was exchanged is joined again from the slab and what came from others.
+
+    So a step keeps the slab, which other backward passes may need too, and the halo, and not the copy of both that the forward pass read.
+
+    Parameters
+    ----------
+    x : any tensor; returned as it is unless `exchange_halo` made it.
+    after : on the same mesh; each processor has its slice of it first.
+    """
+    return JoinedAgain(x.operation, after).outputs[0] if isinstance(x.operation, Halo) else x
+
+
 class Halo(mtf.Operation):
-    """The operation of `exchange_halo`, with its parameters."""
+    """The operation of `exchange_halo`, with its parameters.
+
+    Attributes
+    ----------
+    pieces : what is exchanged, from when the operation is lowered on.
+    """
+
+    pieces: Pieces
 
     def __init__(
         self,
@@ -82,6 +102,21 @@ class Halo(mtf.Operation):
         return [HaloGradient(self, grad_ys[0]).outputs[0]]
 
 
+class JoinedAgain(mtf.Operation):
+    """The operation of `read_again`.
+
+    Parameters
+    ----------
+    halo : the exchange.
+    after : as for `read_again`.
+    """
+
+    def __init__(self, halo: Halo, after: Tensor) -> None:
+        super().__init__([halo.outputs[0], after], mesh=halo.outputs[0].mesh, name="halo_again")
+        self.halo = halo
+        self._outputs = [mtf.Tensor(self, halo.outputs[0].shape, halo.outputs[0].dtype)]
+
+
 class HaloGradient(mtf.Operation):
     """The gradient of a halo exchange.
 
@@ -99,24 +134,37 @@ class HaloGradient(mtf.Operation):
 
 @lower_operation.register(Halo)
 def _lower_halo(operation: Halo, lowering: Lowering) -> None:
-    x, y = operation.inputs[0], operation.outputs[0]
-    source, impl = lowering.mesh_impl(x), lowering.mesh_impl(y)
-    pieces = Pieces(lowering.slices(x), source.devices, boxes_of(source, x.shape))
+    x = operation.inputs[0]
+    source, impl = lowering.mesh_impl(x), lowering.mesh_impl(operation.outputs[0])
+    operation.pieces = Pieces(lowering.slices(x), source.devices, boxes_of(source, x.shape))
+    _set(operation, lowering, impl.on_processors(lambda pnum: _joined(operation, impl, pnum)))
 
-    def read(pnum: int) -> tf.Tensor:
-        begin, end = _range_of(operation, impl, pnum)
-        inside = _clipped(begin, end, operation.dimension.size)
-        box = _with(box_of(impl, y.shape, pnum), operation.place, inside)
-        if is_empty_box(box):
-            return tf.fill(impl.processor_shape(y.shape, pnum), tf.constant(operation.fill, x.dtype))
-        piece = pieces.join(box, impl.devices[pnum])
-        sides = inside[0] - begin, end - inside[1]
-        if not any(sides):
-            return piece
-        paddings = [sides if axis == operation.place else (0, 0) for axis in range(len(box))]
-        return tf.pad(piece, paddings, constant_values=tf.constant(operation.fill, x.dtype))
 
-    _set(operation, lowering, impl.on_processors(read))
+@lower_operation.register(JoinedAgain)
+def _lower_again(operation: JoinedAgain, lowering: Lowering) -> None:
+    impl, first = lowering.mesh_impl(operation.outputs[0]), lowering.slices(operation.inputs[1])
+
+    def again(pnum: int) -> tf.Tensor:
+        with tf.control_dependencies([first[pnum]]):
+            return _joined(operation.halo, impl, pnum)
+
+    _set(operation, lowering, impl.on_processors(again))
+
+
+def _joined(operation: Halo, impl: UnevenMeshImpl, pnum: int) -> tf.Tensor:
+    """Return what processor `pnum` reads, joined from the pieces of those who hold it."""
+    y = operation.outputs[0]
+    begin, end = _range_of(operation, impl, pnum)
+    inside = _clipped(begin, end, operation.dimension.size)
+    box = _with(box_of(impl, y.shape, pnum), operation.place, inside)
+    if is_empty_box(box):
+        return tf.fill(impl.processor_shape(y.shape, pnum), tf.constant(operation.fill, y.dtype))
+    piece = operation.pieces.join(box, impl.devices[pnum])
+    sides = inside[0] - begin, end - inside[1]
+    if not any(sides):
+        return piece
+    paddings = [sides if axis == operation.place else (0, 0) for axis in range(len(box))]
+    return tf.pad(piece, paddings, constant_values=tf.constant(operation.fill, y.dtype))
 
 
 @lower_operation.register(HaloGradient)

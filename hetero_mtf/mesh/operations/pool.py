@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.mesh.operations.halo import read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
 
@@ -49,7 +50,8 @@ def pool(
     rule = _Pool(mode, len(extents), window, strides, padding)
 
     def gradient(operation: Local, dy: Tensor) -> Sequence[Tensor]:
-        function, inputs = (rule.max_gradient, [x, operation.outputs[0], dy]) if mode == "max" else (rule.average_gradient, [dy])
+        function = rule.max_gradient if mode == "max" else rule.average_gradient
+        inputs = [read_again(x, dy), operation.outputs[0], dy] if mode == "max" else [dy]
         return Local(f"{mode}_pool_gradient", function, inputs, [(x.shape, x.dtype)], unsplit=space).outputs
 
     return Local(f"{mode}_pool", rule.forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]

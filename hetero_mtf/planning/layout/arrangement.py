@@ -95,6 +95,21 @@ def splits_batch(layer: Layer) -> bool:
     return not getattr(kind_of(layer), "mixes_samples", False)
 
 
+def mirrors(graph: LayerGraph, index: int) -> bool:
+    """Return whether the backward pass of a layer in slabs, if its input has the same ones, reads halos of its output's gradient alone.
+
+    A convolution with far fewer channels than filters reads its input's once more instead, which is the smaller tensor.
+
+    Parameters
+    ----------
+    index : of the layer.
+    """
+    layer = graph.layers[index]
+    if not kind_of(layer).pads_slabs(layer.attributes):
+        return False
+    return 2 * graph.layers[layer.inputs[0]].output_shape[-1] >= layer.output_shape[-1]
+
+
 def reach_of(graph: LayerGraph, index: int) -> tuple[Reach, ...]:
     """Return which positions of its inputs a layer reads along each spatial dimension; nothing where space cannot be split.
 

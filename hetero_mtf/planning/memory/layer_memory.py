@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from hetero_mtf.graph.records import ITEM_BYTES
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.half_precision import casts_weights, gradient_bytes, widens
-from hetero_mtf.planning.layout.arrangement import trains_before
+from hetero_mtf.planning.layout.arrangement import mirrors, trains_before
 from hetero_mtf.planning.layout.blocks import output_bytes
 from hetero_mtf.planning.layout.records import LayerLayout, Stage
 from hetero_mtf.planning.layout.resharding import TensorLayout, output_of
@@ -124,8 +125,9 @@ class LayerMemory:
         if self.memory.trains[index]:
             held = held + self.score_bytes(entry)
         for source in dict.fromkeys(self.memory.graph.layers[index].inputs):
-            if self._keeps_copy(entry, source):
-                held = held + self.moved_bytes(source, self._wanted(entry, source))
+            if self._keeps_copy(entry, source) and not self._mirrors(entry, source):
+                wanted, own = self._wanted(entry, source), self._held_of(entry, source)
+                held = held + np.maximum(self.moved_bytes(source, wanted) - (self.moved_bytes(source, own) if own else 0.0), 0.0)
         return held
 
     def held_weights(self, entry: LayerLayout) -> np.ndarray:
@@ -184,7 +186,8 @@ class LayerMemory:
         """Return the (processors,) bytes that a layer's passes need besides: the larger of the forward and the backward pass.
 
         Backward, the gradients of its output, of its inputs, of its scores before and behind the softmax and what they are computed from,
-        of its weights twice, as the next layer's are computed meanwhile, and what its kind computes with (`LayerKind.temporaries`);
+        of its weights twice, as the next layer's are computed meanwhile, inputs that are joined with their halos again or the padded
+        gradient of the output instead (`mirrors`), and what its kind computes with (`LayerKind.temporaries`);
         forward, a row's partial sums, those of others, and their sum.
 
         Parameters
@@ -199,8 +202,13 @@ class LayerMemory:
         held: np.ndarray = (1 + temporaries) * output + 3 * self.score_bytes(entry)
         held = held + (0.0 if entry.copied_along else 2 * self.weights(entry, memory.gradient_bytes))
         for source in dict.fromkeys(memory.graph.layers[entry.layer].inputs):
+            wanted = self._wanted(entry, source)
             if memory.trains[source]:
-                held = held + self.moved_bytes(source, self._wanted(entry, source))
+                held = held + self.moved_bytes(source, wanted)
+            if self._mirrors(entry, source):
+                held = held + output
+            elif memory.keeps_input[entry.layer] and self._held_of(entry, source) is not None:
+                held = held + self.moved_bytes(source, wanted)
         return np.maximum(held, 3 * output) if entry.layout == "row" else held
 
     def in_flight_bytes(self, entry: LayerLayout) -> np.ndarray:
@@ -231,7 +239,9 @@ class LayerMemory:
         if index in memory.graph.outputs or ("output" in memory.needs[index] and memory.trains[index]):
             return True
         readers = [reader for reader in memory.graph.readers[index] if memory.keeps_input[reader]]
-        return any(reader not in self._layouts or self._wanted(self._layouts[reader], index) == output_of(entry) for reader in readers)
+        own = output_of(entry)
+        of_readers = [self._layouts.get(reader) for reader in readers]
+        return any(each is None or self._wanted(each, index) == own or self._held_of(each, index) is not None for each in of_readers)
 
     def _keeps_copy(self, entry: LayerLayout, source: int) -> bool:
         """Return whether a layer's input is a resharded copy that is kept, and this layer the first that it is kept for."""
@@ -240,6 +250,19 @@ class LayerMemory:
             return False
         before = [reader for reader in self.memory.graph.readers[source] if reader < entry.layer and keeps[reader]]
         return all(reader not in self._layouts or self._wanted(self._layouts[reader], source) != wanted for reader in before)
+
+    def _held_of(self, entry: LayerLayout, source: int) -> TensorLayout | None:
+        """Return the slabs of an input that a layer reads with a halo, which is kept beside them; None where it reads a copy."""
+        if source not in self._layouts:
+            return None
+        own, wanted = output_of(self._layouts[source]), self._wanted(entry, source)
+        alike = bool(own.slab_axis) and dataclasses.replace(own, slabs=wanted.slabs, extent=wanted.extent) == wanted
+        return own if alike and own != wanted else None
+
+    def _mirrors(self, entry: LayerLayout, source: int) -> bool:
+        """Return whether a layer's backward pass reads the slab of an input alone."""
+        own = self._held_of(entry, source)
+        return own is not None and own.slabs == output_of(entry).slabs and mirrors(self.memory.graph, entry.layer)
 
     def _wanted(self, entry: LayerLayout, source: int) -> TensorLayout:
         return wanted_of(self.memory.graph, entry, source)

@@ -24,12 +24,9 @@ class ActivationOps(GeneralOps):
         y = elementwise.softmax(x.tensor) if name == "softmax" else elementwise.activate(x.tensor, name)
         return dataclasses.replace(x, tensor=y, logits=(x.tensor, name))
 
-    def rectify(self, x: Value, max_value: float | None, negative_slope: float, threshold: float) -> Value:
-        """Return max(x, 0) with Keras's optional ceiling, slope below the threshold, and threshold."""
-        if max_value is None and not negative_slope and not threshold:
-            return dataclasses.replace(x, tensor=elementwise.activate(x.tensor, "relu"), logits=None)
-        # Keras's own function, also at its kinks
-        return self.activate_by(x, "relu", negative_slope=negative_slope, max_value=max_value, threshold=threshold)
+    def leak(self, x: Value, slope: float) -> Value:
+        """Return `x` where it is positive, `slope` times `x` elsewhere."""
+        return dataclasses.replace(x, tensor=elementwise.leak(x.tensor, slope), logits=None)
 
     def activate_by(self, x: Value, name: str, **options: float | None) -> Value:
         """Return the function `name` of `keras.activations` with its options, elementwise."""

@@ -13,6 +13,7 @@ from hetero_mtf.layers.windowed.window import dilated
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.operations import conv, depthwise
 from hetero_mtf.mesh.operations.compute_once import compute_once
+from hetero_mtf.mesh.operations.conv_in_slabs import convolve_slabs
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.slab_windows import WindowOps
 from hetero_mtf.program.ops.value import Value
@@ -30,7 +31,7 @@ class KernelOps(WindowOps):
         variable = self.parameter(kernel, [*_taps(taps), own, self.output_dimension(filters)])
         slabs = self.output_slabs
         if slabs is not None and kind_of(self.layer).pads_slabs(self.layer.attributes):
-            return Value(conv.convolve_slabs(x.tensor, variable, self.output_space(), slabs.dimension, self.halos()))
+            return Value(convolve_slabs(x.tensor, variable, self.output_space(), slabs.dimension, self.halos(), self.mirrored(x, taps)))
         read, extents, padding = self.windows(x, dilated(taps, dilation_rate or [1] * len(taps)), strides, padding)
         y = conv.convolve(read, variable, extents, strides, padding, dilation_rate, groups)
         return Value(y, self.output_sizes)

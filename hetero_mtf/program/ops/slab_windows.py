@@ -9,9 +9,11 @@ import numpy as np
 from hetero_mtf.layers.reach import Reach, same_padding
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import pool
-from hetero_mtf.planning.layout.arrangement import reach_of
+from hetero_mtf.mesh.operations.conv_in_slabs import Mirrored
+from hetero_mtf.mesh.operations.halo import Halo
+from hetero_mtf.planning.layout.arrangement import mirrors, reach_of
 from hetero_mtf.program.ops.layer_context import LayerContext
-from hetero_mtf.program.ops.value import Value
+from hetero_mtf.program.ops.value import Slabs, Value
 
 
 class WindowOps(LayerContext):
@@ -58,6 +60,27 @@ class WindowOps(LayerContext):
         reads = [(reach.reads(*each), each) for each in slabs.ranges]
         found = [(begin - max(first, 0), min(last, extent) - end) for (first, last), (begin, end) in reads]
         return [found[at] for at in self.stage.places(slabs.axis)]
+
+    def mirrored(self, x: Value, window: Sequence[int]) -> Mirrored | None:
+        """Return what the backward pass of a convolution reads; None where it reads `x` once more, see `mirrors`.
+
+        Parameters
+        ----------
+        x : its input, as windows of its slab of the output read it.
+        window : (space,) positions that a window spans.
+        """
+        slabs, halo = self.output_slabs, x.tensor.operation
+        assert slabs is not None
+        if not isinstance(halo, Halo) or not mirrors(self.graph, self.index):
+            return None
+        along, own = slabs.dimension, halo.inputs[0]
+        made, k = self.output_space()[along], window[along]
+        same = [made if at == 1 + along else d for at, d in enumerate(x.tensor.shape.dims)]
+        if own.mesh is not x.tensor.mesh or own.shape.dims != same:
+            return None
+        ranges = tuple((begin - k // 2, end + (k - 1) // 2) if begin < end else (begin, end) for begin, end in slabs.ranges)
+        read = Slabs(along, slabs.axis, ranges)
+        return Mirrored(own, ranges, self.dimension_in(read, self.layer.output_shape[along]))
 
     def padding_factors(self, window: Sequence[int], strides: Sequence[int]) -> list[np.ndarray]:
         """Return (space,) arrays (extent of the output,): positions of each window, by those of them that are in the input."""

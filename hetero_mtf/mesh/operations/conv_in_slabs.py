@@ -1,0 +1,151 @@
+"""Convolutions of stride 1 and padding "same" on slabs of a spatial dimension."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from hetero_mtf.mesh.compat import Tensor, mtf
+from hetero_mtf.mesh.operations.conv import KERNELS, Direct, bilinear
+from hetero_mtf.mesh.operations.halo import exchange_halo
+from hetero_mtf.mesh.operations.local import Local, Processor
+from hetero_mtf.mesh.operations.output_space import spatial
+from hetero_mtf.mesh.operations.pool import pad_space
+from hetero_mtf.mesh.operations.transfer import Interval
+
+_THIN = 0.25  # of a slab that its halo may be for all dimensions to be padded together
+
+
+@dataclasses.dataclass(frozen=True)
+class Mirrored:
+    """What the backward pass of a convolution reads where slabs of the output are those of the input.
+
+    Parameters
+    ----------
+    x : the input in slabs without their halos.
+    ranges : (places,) [begin, end) of the gradient of the output that windows over it read, as for `halo.exchange_halo`.
+    read : their dimension.
+    """
+
+    x: Tensor
+    ranges: tuple[Interval, ...]
+    read: mtf.Dimension
+
+
+def convolve_slabs(
+    x: Tensor,
+    kernel: Tensor,
+    extents: Sequence[int | mtf.Dimension],
+    along: int,
+    halos: Sequence[tuple[int, int]],
+    mirrored: Mirrored | None = None,
+) -> Tensor:
+    """Return the 2-D or 3-D convolution of `x` in slabs, stride 1 and padding "same", [batch, *extents, output channels].
+
+    Parameters
+    ----------
+    x : [batch, *space, input channels]; one spatial dimension in slabs, each with its halo: the positions of others that its windows read.
+    kernel : [*taps, input channels, output channels].
+    extents : (space,) of the output; its dimension where it lies in slabs.
+    along : number of the spatial dimension in slabs.
+    halos : (processors,) positions of the halo before and after the slab.
+    mirrored : how the backward pass reads the gradient of the output; None for it to read `x` once more.
+
+    Notes
+    -----
+    TensorFlow pads all dimensions or none. A thick slab is padded in all of them, and the outputs of its halo are left out: that takes
+    less than to pad the others beforehand, for which the kernels' gradients take longer too. A thin slab is padded beforehand.
+
+    The gradients are convolutions themselves: that of the input, of the gradient of the output with its halo by the kernel turned round;
+    that of the kernel, of the same by the input's own slab. So no halo of the input is kept, copied, or added up with those of others.
+    """
+    batch, *space, _ = x.shape.dims
+    *taps, _, channels_out = kernel.shape.dims
+    made, renamed, whole = spatial(space, extents)
+    output = mtf.Shape([batch, *made, channels_out])
+    window = [k.size for k in taps]
+    rule = _InSlabs(window, along, halos)
+    name, unsplit = f"conv{len(space)}d", [*whole, *taps]
+    if mirrored is None:
+        return bilinear(name, rule, x, kernel, output, unsplit, renamed)
+    own, turned = mirrored.x, _Turned(len(taps))
+
+    def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
+        sides = [(k // 2, (k - 1) // 2) if at != along else (0, 0) for at, k in enumerate(window)]
+        read = pad_space(exchange_halo(dy, made[along], mirrored.ranges, mirrored.read), sides)
+        dx, dw = [(own.shape, own.dtype)], [(kernel.shape, kernel.dtype)]
+        to_input = Local(f"{name}_input_gradient", turned.input_gradient, [kernel, read], dx, summed=[channels_out], unsplit=unsplit)
+        summed = own.shape.dims[:-1]
+        to_kernel = Local(
+            f"{name}_kernel_gradient", turned.kernel_gradient, [own, read], dw, summed=summed, unsplit=unsplit, after=to_input
+        )
+        return [to_input.outputs[0], None, to_kernel.outputs[0]]
+
+    def forward(p: Processor, _: tf.Tensor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return rule.forward(p, value, weights)
+
+    inputs, outputs = [own, x, kernel], [(output, x.dtype)]
+    summed = kernel.shape.dims[-2:-1]
+    return Local(name, forward, inputs, outputs, summed=summed, unsplit=unsplit, gradient=gradient).outputs[0]
+
+
+class _InSlabs:
+    """Convolutions of slabs with their halos, of stride 1 and padding "same"."""
+
+    def __init__(self, window: Sequence[int], along: int, halos: Sequence[tuple[int, int]]) -> None:
+        self._window, self._axis, self._halos = window, 1 + along, halos
+        self._same, self._valid = Direct(len(window), [1] * len(window), "SAME"), Direct(len(window), [1] * len(window), "VALID")
+
+    def forward(self, p: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        if self._is_thin(p, value.shape):
+            return self._valid.forward(p, tf.pad(value, self._padding(p)), weights)
+        return tf.slice(self._same.forward(p, value, weights), [side for side, _ in self._halo(p)], p.shapes[0])
+
+    def input_gradient(self, p: Processor, weights: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        if self._is_thin(p, p.shapes[0]):
+            paddings = self._padding(p)
+            padded = dataclasses.replace(p, shapes=([n + sum(sides) for n, sides in zip(p.shapes[0], paddings)],))
+            return tf.slice(self._valid.input_gradient(padded, weights, dy), [side for side, _ in paddings], p.shapes[0])
+        return self._same.input_gradient(p, weights, tf.pad(dy, self._halo(p)))
+
+    def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        if self._is_thin(p, value.shape):
+            return self._valid.kernel_gradient(p, tf.pad(value, self._padding(p)), dy)
+        return self._same.kernel_gradient(p, value, tf.pad(dy, self._halo(p)))
+
+    def _is_thin(self, p: Processor, shape: Sequence[int]) -> bool:
+        """Return whether the halo is a large part of a slice of the input."""
+        halo = sum(self._halos[p.pnum])
+        return halo > _THIN * (shape[self._axis] - halo)
+
+    def _halo(self, p: Processor) -> list[tuple[int, int]]:
+        """Return the positions of the halo before and after the slab, by dimension."""
+        return [self._halos[p.pnum] if at == self._axis else (0, 0) for at in range(len(self._window) + 2)]
+
+    def _padding(self, p: Processor) -> list[tuple[int, int]]:
+        """Return what "same" adds to each dimension beside the halo."""
+        sides = [(0, 0), *(((k - 1) // 2, k // 2) for k in self._window), (0, 0)]
+        return [(before - front, after - back) for (before, after), (front, back) in zip(sides, self._halo(p))]
+
+
+class _Turned:
+    """The gradients of a convolution from that of its output, padded so that windows over it give the positions of the input."""
+
+    def __init__(self, rank: int) -> None:
+        self._forward, _, self._to_kernel = KERNELS[rank]
+        self._rank, self._options = rank, {"strides": [1] * (rank + 2), "padding": "VALID"}
+
+    def input_gradient(self, _: Processor, weights: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+        return self._forward(input=read, filter=self._turn(weights), **self._options)
+
+    def kernel_gradient(self, p: Processor, value: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+        *taps, channels_in, channels_out = p.shapes[0]
+        sizes = [*taps, channels_out, channels_in]
+        return self._turn(self._to_kernel(input=read, filter_sizes=sizes, out_backprop=value, **self._options))
+
+    def _turn(self, weights: tf.Tensor) -> tf.Tensor:
+        """Return a kernel with its taps in reverse order, and with input and output channels exchanged."""
+        taps = list(range(self._rank))
+        return tf.transpose(tf.reverse(weights, taps), [*taps, self._rank + 1, self._rank])

@@ -12,7 +12,7 @@ from hetero_mtf.planning.memory.layer_memory import LayerMemory, NetworkMemory
 from hetero_mtf.planning.plan.plan import Plan
 from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile
-from tests.planning.networks import attention_net, cluster_of, frozen, pair_net, profile_of
+from tests.planning.networks import Net, attention_net, cluster_of, frozen, pair_net, profile_of
 
 GRAPH = pair_net()
 
@@ -41,6 +41,18 @@ def test_gradients_of_a_layers_output_inputs_and_weights_are_its_temporary() -> 
     found = temporaries(profile, Plan.single(GRAPH, 0, profile.cluster, 4))
     second = 2 * (9 * 12 * 10 + 10) + 4 * 9 * 9 * (10 + 12)
     assert found[2] == [4 * second] and found[0] == found[3] == [0]
+
+
+def test_slabs_keep_the_activations_of_one_device_and_no_copies_with_halos() -> None:
+    net = Net((12, 9, 6))
+    for name in ("first", "second", "third"):
+        net.conv(name, 6)
+    graph = net.graph()
+    profile = profile_of(graph, [1e6, 1e6])
+    alone, space = (kept(profile, p) for p in (Plan.single(graph, 0, profile.cluster, 4), Plan.space(graph, [2, 1], profile.cluster, 4)))
+    weights = 4 * sum(v.size for layer in graph.layers for v in layer.variables)
+    assert alone.sum() == 2 * weights + (activations := 4 * 4 * 4 * 12 * 9 * 6)
+    assert space.sum() == 2 * 3 * weights + activations  # with the gradients, which are added up over the slabs
 
 
 def test_a_row_holds_its_partial_sums_those_of_others_and_their_sum() -> None:

@@ -2,7 +2,8 @@
 
 A 3-D U-Net trains one volume a step on emulated devices, by the first alone and in slabs. Measured is the high-water mark of a worker's
 resident memory after some steps, less what it was when the worker had connected; predicted is what plans say. Then workers get a limit of
-half of what one device needs, in control groups of their own: by one device the training ends with a worker killed, in slabs it goes on.
+half of what one device needs, in control groups of their own, and the slabs are equal, as the limits are: by one device the training ends
+with a worker killed, in slabs it goes on.
 
     python -m tools.bench.space.slab_memory [--shares 1.0,0.5] [--extent 96]
 """
@@ -49,12 +50,12 @@ TABLE = TableForm(
 
 
 def plan_of(name: str, task: TrainingTask, cluster: Any, shares: Sequence[float]) -> Any:
-    """Return the plan "alone" or "slabs"."""
+    """Return the plan "alone", "slabs" or "equal slabs"."""
     import hetero_mtf as hm
 
     if name == "alone":
         return hm.Plan.single(task.model, 0, cluster, task.batch)
-    return hm.Plan.space(task.model, shares, cluster, task.batch)
+    return hm.Plan.space(task.model, [1] * len(shares) if name == "equal slabs" else shares, cluster, task.batch)
 
 
 def trained(name: str, task: TrainingTask, shares: Sequence[float], limit_bytes: int | None = None) -> list[dict[str, Any]]:
@@ -62,7 +63,7 @@ def trained(name: str, task: TrainingTask, shares: Sequence[float], limit_bytes:
 
     Parameters
     ----------
-    name : "alone" or "slabs".
+    name : as for `plan_of`.
     limit_bytes : of what each worker takes from when it has connected on; None for no limit.
 
     Raises
@@ -128,10 +129,10 @@ def measured(extent: int, shares: Sequence[float]) -> dict[str, Any]:
     devices = {name: trained(name, task, shares) for name in ("alone", "slabs")}
     half = devices["alone"][0]["measured_bytes"] // 2
     ends = {}
-    for name in devices:
+    for name, plan in (("alone", "alone"), ("slabs", "equal slabs")):
         try:
-            trained(name, task, shares, half)
-            ends[name] = "trains"
+            parts = trained(plan, task, shares, half)
+            ends[name] = f"trains, {':'.join(str(part['slab']) for part in parts)}"
         except HeteroError as fault:
             ends[name] = f"ends: {fault.reason[:60]}"
     return {"extent": extent, "shares": list(shares), "devices": devices, "half_bytes": half, "ends": ends}

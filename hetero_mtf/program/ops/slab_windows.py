@@ -69,11 +69,11 @@ class WindowOps(LayerContext):
         x : its input, as windows of its slab of the output read it.
         window : (space,) positions that a window spans.
         """
-        slabs, halo = self.output_slabs, x.tensor.operation
+        slabs, made_by = self.output_slabs, x.tensor.operation
         assert slabs is not None
-        if not isinstance(halo, Halo) or not mirrors(self.graph, self.index):
+        if not mirrors(self.graph, self.index):
             return None
-        along, own = slabs.dimension, halo.inputs[0]
+        along, own = slabs.dimension, made_by.inputs[0] if isinstance(made_by, Halo) else x.tensor
         made, k = self.output_space()[along], window[along]
         same = [made if at == 1 + along else d for at, d in enumerate(x.tensor.shape.dims)]
         if own.mesh is not x.tensor.mesh or own.shape.dims != same:

@@ -69,7 +69,7 @@ class _Shared:
         self, forward_of: Mapping[int, tuple[list[tf.Tensor], list[tf.Tensor]]], graded: Sequence[int], floating: Sequence[int]
     ) -> None:
         self._forward_of, self._graded, self._floating = forward_of, graded, floating
-        self._found: dict[int, dict[int, tf.Tensor]] = {}
+        self._found: dict[int, tuple[Sequence[tf.Tensor], dict[int, tf.Tensor]]] = {}  # with the outputs that were differentiated
 
     def differentiate(self, members: Sequence[int]) -> Callable[..., Sequence[tf.Tensor]]:
         """Return the function that gives the gradients of some inputs on one processor.
@@ -80,14 +80,16 @@ class _Shared:
         """
 
         def gradients(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
-            if p.pnum not in self._found:
-                self._found[p.pnum] = self._gradients(p.pnum, slices[: len(self._graded)])
-            return [tf.identity(self._found[p.pnum][i]) for i in members]
+            copies, results = self._forward_of[p.pnum]
+            differentiated, found = self._found.get(p.pnum, (None, {}))
+            if differentiated is not results:  # not yet, or where the graph was lowered before
+                found = self._gradients(copies, results, slices[: len(self._graded)])
+                self._found[p.pnum] = results, found
+            return [tf.identity(found[i]) for i in members]
 
         return gradients
 
-    def _gradients(self, pnum: int, dys: Sequence[tf.Tensor]) -> dict[int, tf.Tensor]:
-        copies, results = self._forward_of[pnum]
+    def _gradients(self, copies: Sequence[tf.Tensor], results: Sequence[tf.Tensor], dys: Sequence[tf.Tensor]) -> dict[int, tf.Tensor]:
         xs, ys = [copies[i] for i in self._floating], [results[i] for i in self._graded]
         pieces = tf.gradients(ys, xs, dys, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return {i: tf.convert_to_tensor(piece) for i, piece in zip(self._floating, pieces)}  # those of gathered rows are sparse

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import mtf
+from hetero_mtf.mesh.lowering import Lowering
 from hetero_mtf.mesh.operations.compute_once import compute_once
 from tests.mesh.running import implementation, run, shape, with_gradients
 
@@ -45,3 +46,18 @@ def test_a_loop_has_one_gradient_on_each_processor_that_has_samples(sizes: tuple
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
     loops = [sum(operation.type in ("While", "StatelessWhile") for operation in graph.get_operations()) for graph in graphs]
     assert loops == [2, 2 * np.count_nonzero(sizes)]  # forward and backward
+
+
+def test_a_graph_that_is_lowered_again_has_gradients_of_its_own() -> None:
+    rng = np.random.default_rng(5)
+    values = [(rng.normal(size=list(dims.values())), shape(**dims)) for dims in DIMENSIONS]
+    expected = run(with_gradients(looped), values, implementation([("p", 1)], {}))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        graph = mtf.Graph()
+        mesh = mtf.Mesh(graph, "mesh")
+        outputs = list(with_gradients(looped)(mesh, *(mtf.import_tf_tensor(mesh, tf.constant(x), dims) for x, dims in values)))
+        halves = implementation([("p", 2)], {"batch": "p"}, {"batch": (4, 2)})
+        for impl in (implementation([("p", 1)], {}), halves):
+            lowering = Lowering(graph, {mesh: impl})
+            for a, b in zip(expected, session.run([lowering.export_to_tf_tensor(y) for y in outputs]), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)

@@ -172,13 +172,17 @@ def _calibration_pays(known: Knowledge) -> bool:
 
 
 def _next_trial(known: Knowledge) -> Action:
-    """Return the trial that is expected to gain most, if it pays."""
+    """Return the trial that is expected to gain most, if it pays.
+
+    Where devices have changed, plans answer the change: one that is predicted slower than that in force could gain by an error of the
+    profile only, and as much before it. Devices that became slower alike would be no reason to try it now.
+    """
     best_s = known.trials[known.best].median_s
     tried = {trial.plan.built_from for trial in known.trials} | known.refused
     gains = [
         (gain_s * known.horizon - MARGIN * cost_s if _affords(known, cost_s) else -math.inf, each.plan)
         for each in known.candidates or ()
-        if each.plan.built_from not in tried
+        if each.plan.built_from not in tried and (not known.changes or each.predicted_s < best_s)
         for gain_s in (expected_gain_s(best_s, each.predicted_s, each.error),)
         for cost_s in (trial_cost_s(known, each),)
         if gain_s > LEAST_GAIN * best_s

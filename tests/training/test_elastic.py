@@ -206,10 +206,12 @@ def test_where_a_device_was_full_the_next_plan_needs_less_there():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["distribute", "trainer"])
-def test_a_worker_that_is_back_is_used_again(undisturbed, by, capsys):
+def test_a_worker_that_is_back_is_used_again_under_the_plan_of_before(undisturbed, by, monkeypatch, capsys):
+    advance, plans = Engine.advance, []
+    monkeypatch.setattr(Engine, "advance", lambda engine, *given: plans.append(engine.plan) or advance(engine, *given))
     waits = {at: [(1.2, WAIT)] for at in range(18, 24)}
     got = trained({9: [(1, signal.SIGSTOP)], 17: [(1, signal.SIGCONT)], **waits}, by=by, split=True)
-    assert got[3] == ()
+    assert got[3] == () and len({plan.devices for plan in plans}) == 2 and plans[-1] is plans[0]
     assert "worker:1 is back; training goes on with" in capsys.readouterr().err
     check_alike(got, undisturbed)
 
@@ -250,6 +252,27 @@ def test_a_loss_that_is_named_a_moment_later_is_waited_for(monkeypatch):
     monkeypatch.setattr(elastic, "_begin_again", lose_another)
     elastic.go_on(named, 8)
     assert left_out[1:] == [{1}, {3}] and begun[1:] == [(((3,),), 8, "worker:1 was killed, worker:3 has not answered")]
+
+
+def test_a_worker_may_be_lost_while_the_others_are_planned_for(monkeypatch):
+    cluster = types.SimpleNamespace(fault=lambda: None, left_out=(), leave_out=lambda workers: left_out.append(workers))
+    elastic, left_out = Elastic(types.SimpleNamespace(cluster=cluster), types.SimpleNamespace(controller=None, plan=None)), []
+    losses = [WorkerError("worker:2 was killed", "", [(2,)])]
+
+    def measured(batch_size):
+        if losses:
+            raise losses.pop()
+
+    monkeypatch.setattr(elastic, "_profile", measured)
+    assert elastic.planned_without(WorkerError("worker:0 was killed", "", [(0,)]), None, None) == (None, None)
+    assert left_out == [{0}, {2}]
+    losses.append(WorkerError("worker:1 was killed", "", [(1,)]))
+    elastic.mirror.take(dict)
+    monkeypatch.setattr(elastic, "_make_room", lambda fault: measured(8) is None)
+    monkeypatch.setattr(elastic, "_begin_again", lambda fault, step, reason: begun.append(reason))
+    begun = []
+    elastic.go_on(DeviceMemoryError("worker:0 ran out of memory", "use less", "worker:0"), 5)
+    assert left_out[2:] == [{1}] and begun == ["worker:1 was killed"]
 
 
 def test_a_step_is_tried_again_where_nothing_is_known_to_be_wrong_with_workers(monkeypatch):

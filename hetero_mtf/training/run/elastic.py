@@ -53,6 +53,7 @@ class Elastic:
         self._whole: Profile | None = None  # of all devices that were in use
         self._is_rough = False  # that profile
         self._room: dict[str, int] = {}  # bytes of each device that ran out of memory
+        self._had: dict[tuple[str, ...], Plan] = {}  # by their devices, the plans of before, which are gone back to with the same ones
         self._looked_at_s = 0.0
         self._retried: collections.Counter[int] = collections.Counter()  # by step
         self.mirror = Mirror()
@@ -78,15 +79,15 @@ class Elastic:
         reasons: list[str] = []  # one loss may follow another before a step is taken
         while True:
             named = self._named() or fault if isinstance(fault, WorkerError) and not fault.lost else fault
-            if self.mirror.values is None or not (self._tries_again(named, step) or self._adapts(named)):
-                raise fault
-            fault = named
-            reasons += [named.reason] if named.reason not in reasons else []
             try:
-                self._begin_again(fault, step, ", ".join(reasons))
-                return
+                if self.mirror.values is not None and (self._tries_again(named, step) or self._adapts(named)):
+                    reasons += [named.reason] if named.reason not in reasons else []
+                    self._begin_again(named, step, ", ".join(reasons))
+                    return
             except (WorkerError, DeviceMemoryError) as other:
                 fault = other
+            else:
+                raise fault
 
     def take_in(self, read: Callable[[], Mapping[str, np.ndarray]], step: int) -> None:
         """Go on with workers that were lost and are back, if there are any.
@@ -162,12 +163,16 @@ class Elastic:
         HeteroError
             As `leave_out`, and where there is no plan with the same numbers.
         """
-        self.leave_out(fault)
-        if self._whole is None:
-            self._whole = profile
-        batch_size = plan.batch_size if plan is not None else profile.batch_size if profile is not None else 0
-        part = self._profile(batch_size)
-        return None if plan is None else _plan_for(part, plan, fault), None if profile is None else part
+        while True:
+            self.leave_out(fault)
+            if self._whole is None:
+                self._whole = profile
+            batch_size = plan.batch_size if plan is not None else profile.batch_size if profile is not None else 0
+            try:
+                part = self._profile(batch_size)
+                return None if plan is None else _plan_for(part, plan, fault), None if profile is None else part
+            except WorkerError as other:  # another one is lost while the rest is measured
+                fault = other
 
     def _tries_again(self, fault: WorkerError | DeviceMemoryError, step: int) -> bool:
         """Return whether a step is to be tried again on the same workers: as long as nothing is known to be wrong with them."""
@@ -231,15 +236,19 @@ class Elastic:
         }
 
     def _begin_again(self, fault: WorkerError | DeviceMemoryError, step: int, reason: str) -> None:
-        """Train on under a plan for the devices that are left, from the mirrored values on."""
+        """Train on under a plan for the devices that are left, from the mirrored values on: under that of before where they had one."""
         start_s = time.perf_counter()
         plans, mirror = self._plans, self.mirror
         before_s = mirror.step_s
         assert mirror.values is not None
         before, first = plans.plan, mirror.steps[0].step if mirror.steps else step
         profile = self._profile(before.batch_size)
-        is_same = isinstance(fault, WorkerError) and before.devices == tuple(device.name for device in profile.cluster.devices)
-        plan = before if is_same else _plan_for(profile, before, fault)
+        is_lost, devices = isinstance(fault, WorkerError), tuple(device.name for device in profile.cluster.devices)
+        if is_lost:
+            self._had[before.devices] = plans.best_plan
+        else:
+            self._had.clear()  # there may be no room for them any more
+        plan = before if is_lost and before.devices == devices else self._had.get(devices) or _plan_for(profile, before, fault)
         controller = plans.begin_again(plan, mirror.values, profile, self._is_rough, has_room=not self._room)
         for each in mirror.steps:
             each.advance(plans.in_force.engine)

@@ -28,6 +28,7 @@ from hetero_mtf.runtime.ports import await_names
 @click.option("--wait", type=FiniteRange(0), default=30.0, metavar="SECONDS", help="Time to wait until its own name is known.")
 @click.option("--open", "open_to_all", is_flag=True, help="Serve at an address of the public internet.")
 @click.option("--allow-root", is_flag=True, help="Serve as root.")
+@click.option("--memory-first", is_flag=True, help="Take less memory for large tensors on CPUs, and 10 to 25 % more time.")
 def command(
     hosts: str | None,
     index: int | None,
@@ -36,6 +37,7 @@ def command(
     wait: float,
     open_to_all: bool,
     allow_root: bool,
+    memory_first: bool,
 ) -> None:
     """Serve this machine's devices to one training program at a time until interrupted.
 
@@ -46,6 +48,8 @@ def command(
     --allow, which needs nft and the right to write its rules. Ended by SIGTERM, it first waits up to 20 s for the program that uses it.
     """
     _check_port(hosts, port)
+    if memory_first:
+        environment.execute_with(environment.MEMORY_FIRST)
     addresses = _addresses(hosts, port, environment.variables(), numbered=index is not None)
     task = addresses.task if index is None else index
     if task is None:

@@ -12,6 +12,13 @@ import hetero_mtf
 # TensorFlow computes convolutions without oneDNN on x86 CPUs that lack instructions for neural networks (VNNI, AMX), unless this is set
 # when it is loaded. Steps take up to three times as long then. A value that the user gives stays.
 FAST_KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
+# TensorFlow's CPU allocator beside oneDNN grows by doubling regions, takes blocks up to twice as large as asked and returns none. With
+# these it leaves large tensors to the C library, which maps and returns each. glibc reads its own when a process starts.
+MEMORY_FIRST = {
+    "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 
 
@@ -23,6 +30,17 @@ def variables() -> Mapping[str, str]:
 def set_default(name: str, value: str) -> None:
     """Set a variable of this process's environment, and of its children's, unless it is set."""
     os.environ.setdefault(name, value)
+
+
+def execute_with(defaults: Mapping[str, str]) -> None:
+    """Execute this process again, with its arguments, where some variables are not set that have to be when it starts.
+
+    Parameters
+    ----------
+    defaults : the variables; a value that the user gives stays.
+    """
+    if not all(name in os.environ for name in defaults):
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**defaults, **os.environ})
 
 
 def user_caches(variables: Mapping[str, str]) -> pathlib.Path | None:

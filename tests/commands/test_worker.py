@@ -1,11 +1,13 @@
 """A worker of a cluster of several processes."""
 
+import pathlib
 import signal
 import socket
 
 import pytest
 
 from hetero_mtf.commands.worker import _addresses
+from hetero_mtf.devices.environment import MEMORY_FIRST
 from hetero_mtf.errors import ClusterError
 from hetero_mtf.runtime.ports import free_ports
 
@@ -68,8 +70,10 @@ def test_an_address_that_is_not_of_this_machine_is_refused(cli):
 @pytest.mark.slow
 def test_a_worker_serves_its_devices_until_interrupted(start, cli):
     host = f"127.0.0.1:{free_ports(1)[0]}"
-    process = start("worker", "--allow-root", "--hosts", host, "--index", "0")
+    process = start("worker", "--allow-root", "--hosts", host, "--index", "0", "--memory-first")
     assert f"worker 0 serves on {host}" in process.stdout.readline()
+    given = pathlib.Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+    assert set(given).issuperset(f"{name}={value}" for name, value in MEMORY_FIRST.items())
     said = cli("devices", "--cluster", f"hosts:{host}")
     assert said.code == 0 and "worker:0" in said.out
     process.send_signal(signal.SIGINT)

@@ -47,3 +47,16 @@ def test_a_child_computes_with_onednn_unless_the_user_says_otherwise(monkeypatch
     assert environment.child_variables({})["TF_ENABLE_ONEDNN_OPTS"] == "1"
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     assert environment.child_variables({})["TF_ENABLE_ONEDNN_OPTS"] == "0"
+
+
+def test_a_process_is_executed_again_with_what_has_to_be_set_when_it_starts():
+    program = """
+import os, sys
+from hetero_mtf.devices.environment import execute_with
+os.environ["TIMES"] = str(int(os.environ.get("TIMES", "0")) + 1)
+execute_with({"HETERO_ONE": "1", "HETERO_OWN": "2"})
+print(os.environ["HETERO_ONE"], os.environ["HETERO_OWN"], os.environ["TIMES"], *sys.argv[1:])
+"""
+    given = {**environment.child_variables({}), "HETERO_OWN": "of the user"}
+    ended = subprocess.run([sys.executable, "-c", program, "a b"], env=given, capture_output=True, text=True)
+    assert ended.stdout == "1 of the user 2 a b\n", ended.stderr

@@ -3,7 +3,8 @@
 A 3-D U-Net trains one volume a step on emulated devices, by the first alone and in slabs. Measured is the high-water mark of a worker's
 resident memory after some steps, less what it was when the worker had connected; predicted is what plans say. Then workers get a limit of
 half of what one device needs, in control groups of their own, and the slabs are equal, as the limits are: by one device the training ends
-with a worker killed, in slabs it goes on.
+with a worker killed, in slabs it goes on. All of it is done with workers as they are, and with workers of `--memory-first`, which need so
+much less that half of that takes three devices.
 
     python -m tools.bench.space.slab_memory [--shares 1.0,0.5] [--extent 96]
 """
@@ -14,11 +15,12 @@ import contextlib
 import functools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
+from hetero_mtf.devices.environment import MEMORY_FIRST
 from hetero_mtf.errors import HeteroError
 from tools.bench.comparison.options import shares_option
 from tools.bench.comparison.plan_memory import predicted_bytes
@@ -30,12 +32,15 @@ from tools.results.records import Column, Row
 
 FILTERS, STEPS = (16, 32, 64), 4
 MOST_OF_SINGLE = 0.7
+WORKERS = {"as they are": 2, "memory first": 3}  # and how many devices equal slabs are on
+EQUAL_SHARE = 0.6  # of a core, of each of the devices with equal slabs
 MEMORY_GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 TABLE = TableForm(
     "slab_memory",
     "Peak memory of workers that train one volume a step",
     (
         Column("extent", "volume"),
+        Column("workers", "workers"),
         Column("plan", "plan"),
         Column("device", "device"),
         Column("slab", "positions", ".0f"),
@@ -45,7 +50,7 @@ TABLE = TableForm(
         Column("of_single", "of one device's", ".2f", "at_most"),
         Column("limited", "with half of one device's memory"),
     ),
-    case=("extent",),
+    case=("extent", "workers"),
 )
 
 
@@ -58,12 +63,15 @@ def plan_of(name: str, task: TrainingTask, cluster: Any, shares: Sequence[float]
     return hm.Plan.space(task.model, [1] * len(shares) if name == "equal slabs" else shares, cluster, task.batch)
 
 
-def trained(name: str, task: TrainingTask, shares: Sequence[float], limit_bytes: int | None = None) -> list[dict[str, Any]]:
+def trained(
+    name: str, task: TrainingTask, shares: Sequence[float], workers: str, limit_bytes: int | None = None
+) -> list[dict[str, Any]]:
     """Return predicted and measured bytes of each device of a plan, after some steps.
 
     Parameters
     ----------
     name : as for `plan_of`.
+    workers : of `WORKERS`.
     limit_bytes : of what each worker takes from when it has connected on; None for no limit.
 
     Raises
@@ -76,7 +84,8 @@ def trained(name: str, task: TrainingTask, shares: Sequence[float], limit_bytes:
     from hetero_mtf.program.optimizer_reading import optimizer_spec
 
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(hm.Cluster.emulate(shares))
+        with variables_set(MEMORY_FIRST if workers == "memory first" else {}):
+            cluster = stack.enter_context(hm.Cluster.emulate(shares))
         connect(cluster)
         before = peaks(cluster)
         for process in cluster.process_ids() if limit_bytes is not None else ():
@@ -93,6 +102,18 @@ def trained(name: str, task: TrainingTask, shares: Sequence[float], limit_bytes:
         {"device": f"worker:{d}", "slab": slab, "predicted_bytes": guess, "measured_bytes": after[d] - before[d]}
         for (d, guess), slab in zip(sorted(predicted.items()), slabs)
     ]
+
+
+@contextlib.contextmanager
+def variables_set(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables while the context is open, which processes that are started meanwhile inherit."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @contextlib.contextmanager
@@ -115,27 +136,28 @@ def limited(process: int, most_bytes: int) -> Iterator[None]:
                 break
 
 
-def measured(extent: int, shares: Sequence[float]) -> dict[str, Any]:
+def measured(extent: int, shares: Sequence[float], workers: str) -> dict[str, Any]:
     """Return the bytes of both plans, and how they end with half of one device's memory.
 
     Parameters
     ----------
     extent : of the volume in each dimension.
     shares : (devices,) of a core.
+    workers : of `WORKERS`.
     """
     from models.unet3d import unet3d
 
     task = TrainingTask(unet3d(extent, 1, 2, FILTERS), 1)
-    devices = {name: trained(name, task, shares) for name in ("alone", "slabs")}
+    devices = {name: trained(name, task, shares, workers) for name in ("alone", "slabs")}
     half = devices["alone"][0]["measured_bytes"] // 2
     ends = {}
-    for name, plan in (("alone", "alone"), ("slabs", "equal slabs")):
+    for name, plan, alike in (("alone", "alone", shares), ("slabs", "equal slabs", [EQUAL_SHARE] * WORKERS[workers])):
         try:
-            parts = trained(plan, task, shares, half)
+            parts = trained(plan, task, alike, workers, half)
             ends[name] = f"trains, {':'.join(str(part['slab']) for part in parts)}"
         except HeteroError as fault:
             ends[name] = f"ends: {fault.reason[:60]}"
-    return {"extent": extent, "shares": list(shares), "devices": devices, "half_bytes": half, "ends": ends}
+    return {"extent": extent, "shares": list(shares), "workers": workers, "devices": devices, "half_bytes": half, "ends": ends}
 
 
 def rows(case: dict[str, Any]) -> list[Row]:
@@ -144,7 +166,8 @@ def rows(case: dict[str, Any]) -> list[Row]:
     for name, parts in case["devices"].items():
         for at, part in enumerate(parts):
             of_single = part["measured_bytes"] / single
-            cells = {"extent": f"{case['extent']}^3", "plan": name, "device": part["device"], "slab": float(part["slab"])}
+            cells = {"extent": f"{case['extent']}^3", "workers": case["workers"], "plan": name, "device": part["device"]}
+            cells |= {"slab": float(part["slab"])}
             figures = {"predicted_mb": part["predicted_bytes"] / MB, "measured_mb": part["measured_bytes"] / MB}
             off = part["predicted_bytes"] / part["measured_bytes"] - 1
             wanted = {"off": OFF if part["measured_bytes"] >= CLAIMED_FROM else None}
@@ -160,9 +183,13 @@ def rows(case: dict[str, Any]) -> list[Row]:
 def main(shares: tuple[float, ...], extent: int, output: Output) -> None:
     """Measure, and print the table."""
     cases = Cases(output)
-    case = cases.measure(f"{extent}^3 on {shares}", functools.partial(measured, extent, shares))
-    half = case["half_bytes"] / MB
-    output.report(TABLE, rows(case), [f"The limit is {half:.0f} MB a worker above what it takes when connected."])
+    done = [
+        cases.measure(f"{extent}^3 on {shares}, workers {workers}", functools.partial(measured, extent, shares, workers))
+        for workers in WORKERS
+    ]
+    halves = ", ".join(f"{case['half_bytes'] / MB:.0f} MB ({case['workers']})" for case in done)
+    table = [row for case in done for row in rows(case)]
+    output.report(TABLE, table, [f"The limit of a worker above what it takes when connected: {halves}."])
 
 
 if __name__ == "__main__":

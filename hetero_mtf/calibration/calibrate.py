@@ -22,6 +22,7 @@ from hetero_mtf.calibration.calibration_budget import CalibrationWarning, Device
 from hetero_mtf.calibration.feed_speed import measure_feed_links
 from hetero_mtf.calibration.launch_overhead import LaunchOverhead, measure_launch_overhead
 from hetero_mtf.calibration.links import between, link_factor, measure_link, pair_kind
+from hetero_mtf.calibration.points import Point
 from hetero_mtf.calibration.reuse import (
     CHECKS,
     DEVIATION,
@@ -32,6 +33,7 @@ from hetero_mtf.calibration.reuse import (
     kept_curves,
     kept_link,
 )
+from hetero_mtf.calibration.room import points_within, room_bytes, whole_by_slabs
 from hetero_mtf.calibration.rough import rough_profile
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.calibration.turns import Turns
@@ -102,7 +104,8 @@ def calibrate(
     a host has several such devices, the layers that take most of each one's time are measured once more while the others are idle, for
     plans that leave them so. Processors on one device share its curves. Backward is measured together with forward, which is then
     subtracted; its spread is that of both. A layer with all its units and samples is measured once for all its curves, but that of
-    batch norm over samples in its form for a split batch, on the device alone. Equal CPUs share links where time is short.
+    batch norm over samples in its form for a split batch, on the device alone. Equal CPUs share links where time is short. A layer that
+    a device has no room for is measured in slabs of space, where it may lie in them.
     """
     _check(batch_size, budget_s, verbose)
     bench = _bench(cluster, model, batch_size, optimizer, budget_s, earlier, Turns())
@@ -245,7 +248,7 @@ class _LayerBench:
         """Return the curves of the heaviest layers on devices that were measured beside others, one device after another."""
         alone_curves: list[Curve] = []
         for index in self.together:
-            wanted = heaviest(self.context, curves, index, self.effort.points, self.effort.alone)
+            wanted = heaviest(self.context, curves, index, self._points(index), self.effort.alone)
             with _explained(self.cluster):
                 alone_curves += sample_alone(self.context, index, wanted)
             advance(f"{self.cluster.devices[index].name} alone")
@@ -299,16 +302,22 @@ class _LayerBench:
 
     def _device(self, index: int, advance: Advance) -> tuple[list[Curve], bool]:
         """Return the curves of a device, and whether it is unchanged: earlier curves of it are kept."""
-        points = self.effort.points
+        points = self._points(index)
         kept = kept_curves(self.earlier, self.target, index, points, _now())
         if kept and self._deviates(index, kept):
             kept = []
         layers = {curve.layer for curve in kept}
         wanted = [point for point in points if point.layer not in layers]
-        for point in points:
-            if point.layer in layers:
-                advance(f"{point.probe.name} on {self.cluster.devices[index].name}")
-        return kept + sample(self.context, index, self.effort, wanted, advance), bool(kept)
+        left_out = self.effort.points[len(points) :]  # as many as there is no room for
+        for point in [*(point for point in points if point.layer in layers), *left_out]:
+            advance(f"{point.probe.name} on {self.cluster.devices[index].name}")
+        measured = sample(self.context, index, self.effort, wanted, advance)
+        return kept + whole_by_slabs(measured, self.effort.points), bool(kept)
+
+    def _points(self, index: int) -> Sequence[Point]:
+        """Return what is measured first on a device: what there is room for."""
+        room = room_bytes(self.target.record, index)
+        return points_within(self.target.graph, self.effort.points, self.target.batch, self.context.rule, room)
 
     def _deviates(self, index: int, kept: Sequence[Curve]) -> bool:
         """Measure two layers of a device again, repeat that if one deviates from its kept curves, and warn if it still does."""
@@ -316,7 +325,7 @@ class _LayerBench:
         deviations: list[float] = []
         try:
             while len(deviations) < CHECKS:
-                deviations.append(deviation(kept, self.effort.points, Sampler(self.context, index, container.name).take))
+                deviations.append(deviation(kept, self._points(index), Sampler(self.context, index, container.name).take))
                 if deviations[-1] <= DEVIATION:
                     return False
         finally:

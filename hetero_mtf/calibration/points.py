@@ -53,6 +53,7 @@ class Point:
     minor : whether the layer has a small part of the network's operations only.
     input_dtypes : (inputs,) dtypes of its inputs; empty where they are the network's.
     along : number of the spatial dimension that lies in slabs; None where space is whole.
+    stands_for_whole : whether the update is measured with this slab, as there is no room for the whole layer.
     """
 
     layer: int
@@ -66,11 +67,12 @@ class Point:
     minor: bool
     input_dtypes: tuple[str, ...] = ()
     along: int | None = None
+    stands_for_whole: bool = False
 
     @property
     def updates(self) -> bool:
         """Whether the optimizer's update is measured here: once, with all units, as it grows in proportion to the weights."""
-        return self.full and any(variable.trainable for variable in self.probe.variables)
+        return (self.full or self.stands_for_whole) and any(variable.trainable for variable in self.probe.variables)
 
     @property
     def shares_batch(self) -> bool:
@@ -130,7 +132,7 @@ def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: i
     batch : samples of the whole batch.
     """
     if dimension == "space":
-        slab = _slab_point(graph, layer, units, batch)
+        slab = slab_point(graph, layer, units, batch)
         assert slab is not None
         return slab
     return _point(graph, layer, dimension, units, channels(graph), batch)
@@ -147,7 +149,7 @@ def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int,
     except UnsupportedError:  # its options go with its own shape only
         split_points = []
     split_points = split_points or [_point(graph, index, "whole", layer.units, counts, batch)]
-    in_slabs = [point for n in positions if (point := _slab_point(graph, index, n, batch)) is not None]
+    in_slabs = [point for n in positions if (point := slab_point(graph, index, n, batch)) is not None]
     return split_points + [_point(graph, index, "batch", n, counts, batch) for n in samples] + in_slabs
 
 
@@ -189,8 +191,15 @@ def _slab_dimension(graph: LayerGraph) -> int | None:
     return along if max(len(graph.layers[index].output_shape) for index in graph.inputs) > 2 else None
 
 
-def _slab_point(graph: LayerGraph, index: int, positions: int, batch: int) -> Point | None:
-    """Return the point of a slab of a layer, by a smaller layer whose output has so many positions; None where there is no such layer."""
+def slab_point(graph: LayerGraph, index: int, positions: int, batch: int) -> Point | None:
+    """Return the point of a slab of a layer, by a smaller layer whose output has so many positions; None where there is no such layer.
+
+    Parameters
+    ----------
+    index : of the layer, in a network that can be cut into slabs.
+    positions : of its output.
+    batch : samples of the whole batch.
+    """
     along, layer = _slab_dimension(graph), graph.layers[index]
     assert along is not None
     shapes = [graph.layers[source].output_shape for source in layer.inputs]

@@ -24,6 +24,7 @@ from hetero_mtf.calibration.feed_speed import measure_feed_links
 from hetero_mtf.calibration.links import between, measure_idle_link, pair_kind
 from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of, points
 from hetero_mtf.calibration.reuse import MeasurementTarget
+from hetero_mtf.calibration.room import point_within, room_bytes
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler
 from hetero_mtf.calibration.windows import Windows
 from hetero_mtf.devices.records import Link
@@ -140,10 +141,14 @@ def _variable_bytes(graph: LayerGraph, layer: Layer) -> float:
 def _rates(context: MeasurementContext, devices: Sequence[int]) -> dict[int, DeviceRates]:
     """Return the rates of devices, those in processes of their own measured at the same time."""
     processes = by_process(context.cluster.devices, devices)
-    probed = probed_points(context.graph, context.batch)
+    probed, wanted = probed_points(context.graph, context.batch), points(context.graph, context.batch, coarse=True)
+
+    def within(point: Point | None, device: int) -> Point | None:
+        room = room_bytes(context.cluster.record, device)
+        return None if point is None else point_within(context.graph, point, wanted, context.batch, context.rule, room)
 
     def measure(indices: Sequence[int]) -> dict[int, DeviceRates]:
-        return {device: _measured_rates(context, device, *probed) for device in indices}
+        return {device: _measured_rates(context, device, *(within(point, device) for point in probed)) for device in indices}
 
     with concurrent.futures.ThreadPoolExecutor(len(processes)) as pool:
         return {device: rates for measured in pool.map(measure, processes) for device, rates in measured.items()}

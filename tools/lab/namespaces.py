@@ -45,15 +45,19 @@ class Lab:
     Parameters
     ----------
     names : of the hosts.
+
+    Attributes
+    ----------
+    prefix : that the names of its namespaces begin with.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         number = os.getpid()
         self._subnet = f"10.213.{number % 250}"
-        self._short = f"hm{number % 100_000}"
+        self.prefix = f"hm{number % 100_000}"
         self._processes: list[subprocess.Popen[Any]] = []
-        self._hosts_file = pathlib.Path(tempfile.gettempdir()) / f"{self._short}.hosts"
+        self._hosts_file = pathlib.Path(tempfile.gettempdir()) / f"{self.prefix}.hosts"
         try:
             self._make()
         except BaseException:
@@ -111,9 +115,14 @@ class Lab:
         rules += f"chain out {{\ntype filter hook output priority 0\nip daddr {address} drop\n}}\n}}\n"
         _call(["ip", "netns", "exec", self._space(one), "nft", "-f", "-"], text=rules)
 
-    def heal(self) -> None:
-        """Let all packets pass again."""
-        for name in self.names:
+    def heal(self, names: Sequence[str] = ()) -> None:
+        """Let all packets pass again.
+
+        Parameters
+        ----------
+        names : hosts that were the first of two between which they were cut; empty for all.
+        """
+        for name in names or self.names:
             _call(["ip", "netns", "exec", self._space(name), "nft", "delete", "table", "inet", "cut"], check=False)
 
     def rules(self, name: str) -> str:
@@ -146,13 +155,13 @@ class Lab:
 
     @property
     def _bridge(self) -> str:
-        return f"{self._short}b"
+        return f"{self.prefix}b"
 
     def _space(self, name: str) -> str:
-        return f"{self._short}-{name}"
+        return f"{self.prefix}-{name}"
 
     def _link(self, name: str) -> str:
-        return f"{self._short}x{self.names.index(name)}"
+        return f"{self.prefix}x{self.names.index(name)}"
 
     def _make(self) -> None:
         _call(["ip", "link", "add", self._bridge, "type", "bridge"])

@@ -4,7 +4,8 @@ Three workers on this machine, each a process of `hetero-mtf worker`, train one 
 model or of a `Trainer`, and save their state on the way. From a seed is drawn which worker is killed or stopped and when: after some
 seconds, or while devices are measured, the state is saved or mirrored, a plan is tried, or training moves to another one; and after how
 long it is started again or continued, if ever; at no time all are lost. The weights, the metrics of each epoch and the loss of each
-batch are compared with those of one device, and every batch has to be counted once.
+batch are compared with those of one device, and every batch has to be counted once. A wait for the next step counts from the fault, where
+a worker hangs from its detection; where another fault comes before that step, the bound is for what follows the last one.
 
     python -m tools.bench.faults.campaign [--runs 100] [--json faults.json] [--resume]
 """
@@ -18,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -61,23 +62,26 @@ FORM = TableForm(
         Column("counted", "runs with each batch counted once", ".0f", "at_least"),
         Column("wait_s", "s until the next step, median", ".1f"),
         Column("worst_s", "worst", ".1f", "at_most", MOST_WAIT_S),
+        Column("twofold", "waits in which another fault happened"),
+        Column("twofold_s", "worst of them, with both", ".1f"),
         Column("left", "processes left", ".0f", "at_most"),
     ),
 )
 
 
-def drawn_faults(seed: int) -> list[Fault]:
+def drawn_faults(seed: int, kinds: Sequence[str] = KINDS) -> list[Fault]:
     """Return the faults of a run, at no time of which all workers are lost.
 
     Parameters
     ----------
     seed : of all that is drawn.
+    kinds : of the faults.
     """
     rng = np.random.default_rng(seed)
     faults: list[Fault] = []
     away: list[tuple[float, float, int]] = []
     for at_s in sorted(rng.uniform(0.0, 14.0, int(rng.integers(1, 4))).tolist()):
-        kind, worker, moment = str(rng.choice(KINDS)), int(rng.integers(WORKERS)), str(rng.choice(["", "", *MOMENTS]))
+        kind, worker, moment = str(rng.choice(kinds)), int(rng.integers(WORKERS)), str(rng.choice(["", "", *MOMENTS]))
         if moment == MEASURING:  # before the first step
             moment, at_s = (moment, 0.0) if not faults else ("", at_s)
         back_s = None if rng.random() < 0.3 else float(rng.uniform(1.0, 12.0))
@@ -111,20 +115,27 @@ def results(folder: pathlib.Path) -> tuple[dict[str, Any], list[np.ndarray]]:
         return json.loads((folder / "figures.json").read_text()), [file[name] for name in file.files]
 
 
-def run(seed: int, undisturbed: Mapping[str, tuple[dict[str, Any], list[np.ndarray]]]) -> dict[str, Any]:
+def run(
+    seed: int,
+    undisturbed: Mapping[str, tuple[dict[str, Any], list[np.ndarray]]],
+    start: Callable[[], Workers] = Workers,
+    kinds: Sequence[str] = KINDS,
+) -> dict[str, Any]:
     """Return what a training under drawn faults came to.
 
     Parameters
     ----------
     seed : of all that is drawn.
     undisturbed : network -> figures and weights of one device.
+    start : starts workers.
+    kinds : of the faults.
     """
     network = list(NETWORKS)[seed % len(NETWORKS)]
     by = ("trainer", "distribute")[seed // len(NETWORKS) % 2]
-    faults, happened = drawn_faults(seed), list[Happened]()
+    faults, happened = drawn_faults(seed, kinds), list[Happened]()
     measure = "first" if any(fault.moment == MEASURING for fault in faults) else "steps"
     record: dict[str, Any] = {"seed": seed, "network": network, "by": by}
-    workers = Workers()
+    workers = start()
     try:
         with tempfile.TemporaryDirectory(prefix="hetero_mtf-faults-") as name:
             folder = pathlib.Path(name)
@@ -172,11 +183,25 @@ def compared(
     waits = [
         min((end_s for end_s in ends_s if end_s > each.time_s), default=each.time_s)
         - each.time_s
-        - (TIMEOUT_S if each.fault.kind == "stopped" else 0.0)
+        - (0.0 if each.fault.kind == "killed" else TIMEOUT_S)
         for each in happened
         if each.moment != MEASURING  # which is begun again on those that are left, before the first step
     ]
     return {"error": error, "counted": counted, "waits_s": [max(0.0, wait_s) for wait_s in waits]}
+
+
+def waits_s(case: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    """Return the seconds until the next step, of faults that no other one follows before it, and of those that one does.
+
+    Parameters
+    ----------
+    case : as `run` returns it.
+    """
+    faults = [(at_s, 0.0 if kind == "killed" else TIMEOUT_S) for at_s, _, _, kind, _, _, moment in case["faults"] if moment != MEASURING]
+    parts: tuple[list[float], list[float]] = ([], [])
+    for (at_s, detected_s), wait_s in zip(faults, case["waits_s"], strict=True):
+        parts[any(at_s < other_s < at_s + detected_s + wait_s for other_s, _ in faults)].append(wait_s)
+    return parts
 
 
 def rows(cases: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -192,18 +217,61 @@ def rows(cases: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def _row(network: str, by: str, cases: Sequence[Mapping[str, Any]]) -> Row:
+    cells, wanted = figures(cases)
+    return table_row({"network": network, "by": by, **cells}, wanted)
+
+
+def figures(cases: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, float | None]]:
+    """Return the figures of some runs, and what is wanted of them.
+
+    Parameters
+    ----------
+    cases : as `run` returns them.
+    """
     ended = [case for case in cases if "failure" not in case]
-    waits_s = [wait_s for case in ended for wait_s in case["waits_s"]]
+    single_s, twofold_s = ([wait_s for case in ended for wait_s in waits_s(case)[part]] for part in (0, 1))
     faults = [fault for case in cases for fault in case["faults"]]
-    cells = {"network": network, "by": by, "runs": len(cases), "ended": len(ended), "faults": len(faults)}
+    cells: dict[str, Any] = {"runs": len(cases), "ended": len(ended), "faults": len(faults)}
     cells |= {"moments": "/".join(str(sum(fault[-1] == moment for fault in faults)) for moment in MOMENTS)}
     cells |= {"back": sum(fault[4] is not None for fault in faults), "left": sum(case["left"] for case in cases)}
-    cells |= {"counted": sum(case["counted"] for case in ended)}
+    cells |= {"counted": sum(case["counted"] for case in ended), "twofold": len(twofold_s)}
     if ended:
         cells |= {"error": max(case["error"] for case in ended)}
-    if waits_s:
-        cells |= {"wait_s": statistics.median(waits_s), "worst_s": max(waits_s)}
-    return table_row(cells, wanted={"ended": float(len(cases)), "counted": float(len(cases)), "left": 0.0})
+    if single_s:
+        cells |= {"wait_s": statistics.median(single_s), "worst_s": max(single_s)}
+    if twofold_s:
+        cells |= {"twofold_s": max(twofold_s)}
+    return cells, {"ended": float(len(cases)), "counted": float(len(cases)), "left": 0.0}
+
+
+def undisturbed_trainings() -> dict[str, tuple[dict[str, Any], list[np.ndarray]]]:
+    """Return the figures and weights of each network that one device has trained."""
+    undisturbed = {}
+    for network in NETWORKS:
+        with tempfile.TemporaryDirectory(prefix="hetero_mtf-faults-") as name:
+            folder = pathlib.Path(name)
+            trained(network, "one device", folder).communicate()
+            undisturbed[network] = results(folder)
+    return undisturbed
+
+
+def measured(
+    runs: int, output: Output, start: Callable[[], Workers] = Workers, kinds: Sequence[str] = KINDS
+) -> Sequence[Mapping[str, Any]]:
+    """Return what trainings under faults came to, those that were there before among them.
+
+    Parameters
+    ----------
+    runs : trainings, by seeds from 1.
+    output : of the command.
+    start, kinds : as for `run`.
+    """
+    cases = Cases(output)
+    seeds = [seed for seed in range(1, runs + 1) if cases.find(seed=seed) is None]
+    undisturbed = undisturbed_trainings() if seeds else {}
+    for seed in seeds:
+        cases.measure(f"seed {seed}", lambda seed=seed: run(seed, undisturbed, start, kinds))  # type: ignore[misc]
+    return cases.done
 
 
 @click.command(help=__doc__)
@@ -211,17 +279,7 @@ def _row(network: str, by: str, cases: Sequence[Mapping[str, Any]]) -> Row:
 @output_options(after="run", resumes=True)
 def main(runs: int, output: Output) -> None:
     """Train under faults, and print the table."""
-    cases, undisturbed = Cases(output), {}
-    seeds = [seed for seed in range(1, runs + 1) if cases.find(seed=seed) is None]
-    for network in NETWORKS if seeds else ():
-        with tempfile.TemporaryDirectory(prefix="hetero_mtf-faults-") as name:
-            folder = pathlib.Path(name)
-            process = trained(network, "one device", folder)
-            process.communicate()
-            undisturbed[network] = results(folder)
-    for seed in seeds:
-        cases.measure(f"seed {seed}", lambda seed=seed: run(seed, undisturbed))  # type: ignore[misc]
-    output.report(FORM, rows(cases.done))
+    output.report(FORM, rows(measured(runs, output)))
 
 
 if __name__ == "__main__":

@@ -11,17 +11,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from hetero_mtf.runtime.ports import free_ports
+from tools.lab.namespaces import HERE, Lab
 
 WORKERS = 3
 TIMEOUT_S = 5.0  # after which a worker that hangs is lost
 LIMIT_S = 300.0  # of a run
 MOMENT_S = 8.0  # that a moment is waited for; then the fault happens all the same
 KINDS = ("killed", "stopped")
+CUTS = ("cut off", "cut from one")  # from the program and all workers, or from the next worker only
 MEASURING = "measuring devices"
 MOMENTS = {  # what a training says then
     MEASURING: re.compile("^calibrating$"),
@@ -31,6 +33,7 @@ MOMENTS = {  # what a training says then
     "moving": re.compile("moved to|back to|training goes on with"),
 }
 
+
 class Fault(NamedTuple):
     """What happens to a worker.
 
@@ -38,7 +41,7 @@ class Fault(NamedTuple):
     ----------
     at_s : seconds after the first step.
     worker : its number.
-    kind : one of `KINDS`.
+    kind : one of `KINDS` or `CUTS`.
     back_s : seconds after which it is started again or continued; None for never.
     moment : one of `MOMENTS`, the first after that time; "" for at that time.
     """
@@ -69,7 +72,7 @@ class Workers:
     """Processes of `hetero-mtf worker` on this machine."""
 
     def __init__(self) -> None:
-        self.hosts = [f"127.0.0.1:{port}" for port in free_ports(WORKERS)]
+        self.hosts = self._addresses()
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._lock = threading.Lock()
         for worker in range(WORKERS):
@@ -85,9 +88,15 @@ class Workers:
         command = [sys.executable, "-m", "hetero_mtf", "worker", "--hosts", ",".join(self.hosts), "--index", str(worker), "--allow-root"]
         variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
         with self._lock:
-            self._processes[worker] = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables, start_new_session=True
+            self._processes[worker] = self._started(
+                worker, command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables
             )
+
+    def _started(self, worker: int, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(command, start_new_session=True, **options)
+
+    def _addresses(self) -> list[str]:
+        return [f"127.0.0.1:{port}" for port in free_ports(WORKERS)]
 
     def apply(self, fault: Fault) -> None:
         """Kill or stop a worker."""
@@ -115,6 +124,49 @@ class Workers:
     def _signal(self, worker: int, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._processes[worker].pid, number)
+
+
+class HostWorkers(Workers):
+    """The same, each on a host of its own, from which the links to others can be cut."""
+
+    def __init__(self) -> None:
+        self._lab = Lab(["alpha", "beta", "gamma"][:WORKERS])
+        try:
+            super().__init__()
+        except BaseException:
+            self._lab.close()
+            raise
+
+    def apply(self, fault: Fault) -> None:
+        """Kill or stop a worker, or cut its links."""
+        if fault.kind in KINDS:
+            super().apply(fault)
+            return
+        names = self._lab.names
+        others = [names[(fault.worker + 1) % WORKERS]] if fault.kind == "cut from one" else [*names, HERE]
+        for other in others:
+            if other != names[fault.worker]:
+                self._lab.cut(names[fault.worker], other)
+
+    def undo(self, fault: Fault) -> None:
+        """Start it again, let it go on, or let all packets pass."""
+        if fault.kind in KINDS:
+            super().undo(fault)
+        else:
+            self._lab.heal([self._lab.names[fault.worker]])
+
+    def close(self) -> int:
+        """End all, and return how many processes and hosts are left."""
+        left = super().close()
+        self._lab.close()
+        listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+        return left + sum(line.startswith(self._lab.prefix) for line in listed.splitlines())
+
+    def _started(self, worker: int, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+        return self._lab.start(self._lab.names[worker], command, **options)
+
+    def _addresses(self) -> list[str]:
+        return [f"{self._lab.address(name)}:2222" for name in self._lab.names]
 
 
 class Said:

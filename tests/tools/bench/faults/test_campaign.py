@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tools.bench.faults import campaign
-from tools.bench.faults.campaign import EPOCHS, FORM, STEPS, compared, drawn_faults, rows
+from tools.bench.faults.campaign import EPOCHS, FORM, STEPS, compared, drawn_faults, rows, waits_s
 from tools.bench.faults.faulty_workers import KINDS, MEASURING, MOMENTS, TIMEOUT_S, WORKERS, Fault, Happened, Said, acting
 from tools.results.publication import shown
 
@@ -103,6 +103,15 @@ def test_a_training_that_failed_is_a_miss() -> None:
     assert [row.texts["network"] for row in found] == ["images", "all"] and found[1].numbers["ended"] == 1
     assert "| 1 | ≥ 2 ✗ |" in shown(FORM, found) and found[0].numbers["back"] == 1
     assert found[0].texts["moments"] == "0/1/0/0/0"
+
+
+def test_a_wait_in_which_another_fault_happens_is_kept_apart() -> None:
+    stopped, killed = [*Fault(0.5, 0, "stopped", 2.0), ""], [*Fault(3.0, 1, "killed", None), "moving"]
+    case = {"faults": [[100.0, *stopped], [104.0, *killed]], "waits_s": [1.0, 2.0]}
+    assert waits_s(case) == ([2.0], [1.0])  # 100 + TIMEOUT_S + 1 s is after 104 s
+    assert waits_s({**case, "faults": [[97.0, *stopped], [104.0, *killed]]}) == ([1.0, 2.0], [])
+    measuring = [*Fault(0.0, 2, "killed", None, MEASURING), MEASURING]
+    assert waits_s({"faults": [[100.0, *measuring], [104.0, *killed]], "waits_s": [2.0]}) == ([2.0], [])
 
 
 @pytest.mark.slow

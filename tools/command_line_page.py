@@ -23,7 +23,9 @@ PREFIXES = {"Volumes": "Volumes (`--data nifti:...`)", "Pipeline": "Pipelines", 
 """What help texts of some options begin with -> the group that they are in."""
 GROUPS = {
     "Model and data": ("model", "model_arguments", "precision", "data", "loss", "metrics", "source", "checkpoint", "part", "positive"),
-    "Cluster": ("cluster", "worker_timeout", "wait", "spare", "hosts", "index", "port", "allow", "open_to_all", "allow_root"),
+    "Cluster": (
+        *("cluster", "worker_timeout", "wait", "spare", "hosts", "index", "port", "allow", "open_to_all", "allow_root", "memory_first"),
+    ),
     "Plan": (
         *("plan", "profile", "profile_file", "measure", "strategy", "shares", "batch_size", "budget", "reuse", "collective"),
         *("gradient_sync", "extrapolate", "allow_stale", "refine", "refine_time", "rebalance", "elastic"),

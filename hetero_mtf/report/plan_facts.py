@@ -239,9 +239,12 @@ def _heading(plan: Plan, warnings: Sequence[str]) -> Section:
 
 
 def _sizes_sentence(plan: Plan) -> str:
-    layouts = [entry.layout for stage in plan.stages for entry in stage.layouts]
+    entries = [entry for stage in plan.stages for entry in stage.layouts]
+    layouts = [entry.layout for entry in entries]
     counts = [f"{layouts.count(layout)} {layout}" for layout in dict.fromkeys(layouts)]
-    return f"units, samples, or samples x units of each device, by layer; layouts: {', '.join(counts)}"
+    cut = sorted({entry.dimension for entry in entries if entry.slabs})
+    slabs = f"positions of slabs along spatial dimension {', '.join(map(str, cut))}, " if cut else ""
+    return f"units, samples, {slabs}or samples x units of each device, by layer; layouts: {', '.join(counts)}"
 
 
 def _predicted(reported: ReportedPlan, predicted: Prediction) -> list[Section]:

@@ -200,3 +200,12 @@ def test_the_call_of_a_step_is_told_where_it_takes_time() -> None:
     found = titled(facts(reported_plan(plan(profile, strategy="equal"), profile)))["Predicted step"]
     assert dict(found.figures)["launch overhead"] == "500 ms" and found.sentences[-1].startswith("launch overhead is the time")
     assert "call" not in dict(titled(facts(reported_plan(plan(unequal()))))["Predicted step"].figures)
+
+
+def test_slabs_are_drawn_as_parts_of_a_layer() -> None:
+    made = Plan.space(GRAPH, [2, 1, 0], cluster_of(3), 1)
+    sizes = titled(facts(reported_plan(made)))["Sizes"]
+    assert sizes.sentences[0].startswith("units, samples, positions of slabs along spatial dimension 0, or samples x units of each device")
+    entry = next(entry for entry in made.stages[0].layouts if entry.slabs)
+    bar = next(bar for bar in sizes.bars.bars if bar.label == entry.name)  # type: ignore[union-attr]
+    assert bar.parts[:2] == tuple(part / sum(entry.slabs) for part in entry.slabs) and bar.texts[0] == str(entry.slabs[0])

@@ -33,7 +33,7 @@ from hetero_mtf.calibration.reuse import (
     kept_curves,
     kept_link,
 )
-from hetero_mtf.calibration.room import points_within, room_bytes, whole_by_slabs
+from hetero_mtf.calibration.room import points_within, room_bytes, whole_by_parts
 from hetero_mtf.calibration.rough import rough_profile
 from hetero_mtf.calibration.sampling import MeasurementContext, Sampler, sample
 from hetero_mtf.calibration.turns import Turns
@@ -105,7 +105,7 @@ def calibrate(
     plans that leave them so. Processors on one device share its curves. Backward is measured together with forward, which is then
     subtracted; its spread is that of both. A layer with all its units and samples is measured once for all its curves, but that of
     batch norm over samples in its form for a split batch, on the device alone. Equal CPUs share links where time is short. A layer that
-    a device has no room for is measured in slabs of space, where it may lie in them.
+    a device has no room for is measured in slabs of space, or with some of the samples.
     """
     _check(batch_size, budget_s, verbose)
     bench = _bench(cluster, model, batch_size, optimizer, budget_s, earlier, Turns())
@@ -312,7 +312,7 @@ class _LayerBench:
         for point in [*(point for point in points if point.layer in layers), *left_out]:
             advance(f"{point.probe.name} on {self.cluster.devices[index].name}")
         measured = sample(self.context, index, self.effort, wanted, advance)
-        return kept + whole_by_slabs(measured, self.effort.points), bool(kept)
+        return kept + whole_by_parts(measured, self.effort.points), bool(kept)
 
     def _points(self, index: int) -> Sequence[Point]:
         """Return what is measured first on a device: what there is room for."""

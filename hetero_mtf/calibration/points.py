@@ -53,7 +53,7 @@ class Point:
     minor : whether the layer has a small part of the network's operations only.
     input_dtypes : (inputs,) dtypes of its inputs; empty where they are the network's.
     along : number of the spatial dimension that lies in slabs; None where space is whole.
-    stands_for_whole : whether the update is measured with this slab, as there is no room for the whole layer.
+    stands_for_whole : whether the update is measured with this part, as there is no room for the whole layer.
     """
 
     layer: int

@@ -1,4 +1,4 @@
-"""Room: which measurements a device has memory for, and the curves of layers that it cannot hold whole, from those of slabs."""
+"""Room: which measurements a device has memory for, and the curves of layers that it cannot hold whole, from those of parts of them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from hetero_mtf.calibration.points import Point, slab_point
+from hetero_mtf.calibration.points import Point, point_of, slab_point
 from hetero_mtf.devices.records import ClusterRecord
-from hetero_mtf.errors import ProfileError
 from hetero_mtf.graph.records import LayerGraph
 from hetero_mtf.planning.profile.curve import PASSES, Curve, interpolated
 from hetero_mtf.program.optimizers import UpdateRule
-from hetero_mtf.units import bytes_text
 
 ROOM_PART = 0.8  # of the free memory
 VALUES = 3  # times inputs and outputs: the values, their gradients, and a copy that a kernel reads or writes
+PARTS = ("space", "batch")  # dimensions along which a part of a layer is measured instead, the first that it has points of
 WEIGHTS = 3  # times weights: the values, their gradients, and the new ones; slots are counted beside
 
 
@@ -46,7 +45,7 @@ def probe_bytes(graph: LayerGraph, point: Point, slots: int) -> float:
 
 
 def points_within(graph: LayerGraph, wanted: Sequence[Point], batch: int, rule: UpdateRule, room: float) -> list[Point]:
-    """Return the points to measure where there is room for so many bytes: of layers that may lie in slabs those that fit.
+    """Return the points to measure where there is room for so many bytes: those that fit, of layers that lie in slabs or split batches.
 
     Parameters
     ----------
@@ -55,15 +54,11 @@ def points_within(graph: LayerGraph, wanted: Sequence[Point], batch: int, rule: 
     rule : the optimizer's update.
     room : bytes.
 
-    Raises
-    ------
-    ProfileError
-        If a layer does not even fit in the thinnest slab.
-
     Notes
     -----
-    Where the whole layer does not fit, the thickest slab is measured that does, with the optimizer's update, and half of it where no
-    thinner one is. A layer that lies in no slabs is measured as ever.
+    Where the whole layer does not fit, the largest part is measured that does, with the optimizer's update, and half of it where no
+    smaller one is: slabs of space where the layer has points of them, else samples. A layer without parts is measured as ever, and so is
+    one of which no part fits: the bytes are those that it takes at most.
     """
     slots = len(rule.slots)
     if all(probe_bytes(graph, point, slots) <= room for point in wanted):
@@ -72,29 +67,28 @@ def points_within(graph: LayerGraph, wanted: Sequence[Point], batch: int, rule: 
     for layer in dict.fromkeys(point.layer for point in wanted):
         of_layer = [point for point in wanted if point.layer == layer]
         fit = [point for point in of_layer if probe_bytes(graph, point, slots) <= room]
-        if len(fit) == len(of_layer) or not any(point.dimension == "space" for point in of_layer):
-            chosen += of_layer
-        else:
-            chosen += _with_slabs(graph, of_layer, fit, batch, slots, room)
+        parts = _parts(of_layer) if len(fit) < len(of_layer) else []
+        largest = _part_within(graph, parts[-1], batch, slots, room) if parts else None
+        chosen += of_layer if largest is None else _with_parts(graph, parts, fit, largest, batch)
     return chosen
 
 
 def point_within(graph: LayerGraph, point: Point, wanted: Sequence[Point], batch: int, rule: UpdateRule, room: float) -> Point:
-    """Return a point, or the thickest slab of its layer that fits where it does not.
+    """Return a point, or the largest part of its layer that fits where it does not.
 
     Parameters
     ----------
     point : one of those of the network.
     wanted, batch, rule, room : as for `points_within`.
     """
-    slabs = [each for each in wanted if each.layer == point.layer and each.dimension == "space"]
-    if not slabs or probe_bytes(graph, point, len(rule.slots)) <= room:
+    parts = _parts([each for each in wanted if each.layer == point.layer])
+    if not parts or probe_bytes(graph, point, len(rule.slots)) <= room:
         return point
-    return slab_within(graph, slabs[-1], batch, len(rule.slots), room) or point
+    return _part_within(graph, parts[-1], batch, len(rule.slots), room) or point
 
 
-def whole_by_slabs(curves: Sequence[Curve], wanted: Sequence[Point]) -> list[Curve]:
-    """Return the curves of a device, with those of layers that were measured in slabs only, continued to the whole layer.
+def whole_by_parts(curves: Sequence[Curve], wanted: Sequence[Point]) -> list[Curve]:
+    """Return the curves of a device, with those of layers that were measured in parts only, continued to the whole layer.
 
     Parameters
     ----------
@@ -102,51 +96,50 @@ def whole_by_slabs(curves: Sequence[Curve], wanted: Sequence[Point]) -> list[Cur
     wanted : all points of the network.
     """
     measured = {(curve.layer, curve.dimension, curve.step_pass): curve for curve in curves}
-    extents = {point.layer: point.units for point in wanted if point.dimension == "space"}  # the last of a layer is the whole one
-    units = {(point.layer, point.dimension): point.units for point in wanted if point.dimension not in ("space", "batch")}
+    whole_parts = {layer: _parts([point for point in wanted if point.layer == layer]) for layer in {point.layer for point in wanted}}
+    units = {(point.layer, point.dimension): point.units for point in wanted if point.dimension not in PARTS}
     made: list[Curve] = []
     for (layer, dimension), whole in units.items():
-        for step_pass in PASSES:
-            slabs = measured.get((layer, "space", step_pass))
-            if slabs is None or (layer, dimension, step_pass) in measured:
+        for step_pass in PASSES if whole_parts[layer] else ():
+            last = whole_parts[layer][-1]
+            parts = measured.get((layer, last.dimension, step_pass))
+            if parts is None or (layer, dimension, step_pass) in measured:
                 continue
-            seconds = slabs.seconds[-1] if step_pass == "update" else interpolated(slabs, [extents[layer]])[0]
-            made.append(dataclasses.replace(slabs, dimension=dimension, units=(whole,), seconds=(seconds,), spread=slabs.spread[-1:]))
-    return [*(curve for curve in curves if (curve.dimension, curve.step_pass) != ("space", "update")), *made]
+            seconds = parts.seconds[-1] if step_pass == "update" else interpolated(parts, [last.units])[0]
+            made.append(dataclasses.replace(parts, dimension=dimension, units=(whole,), seconds=(seconds,), spread=parts.spread[-1:]))
+    return [*(curve for curve in curves if not (curve.dimension in PARTS and curve.step_pass == "update")), *made]
 
 
-def slab_within(graph: LayerGraph, point: Point, batch: int, slots: int, room: float) -> Point | None:
-    """Return the thickest slab of a layer that fits; None where none does.
+def _parts(of_layer: Sequence[Point]) -> list[Point]:
+    """Return the points of a layer along the dimension of its parts, the last one whole; none where it has no parts."""
+    dimension = next((each for each in PARTS if any((point.dimension == each and point.units > 1) for point in of_layer)), None)
+    return [point for point in of_layer if point.dimension == dimension]
 
-    Parameters
-    ----------
-    point : the layer whole in space: the last point of its slabs.
-    batch, slots : as for `probe_bytes` and `points_within`.
-    room : bytes.
-    """
-    positions = point.units
-    while positions > 0:
-        slab = slab_point(graph, point.layer, positions, batch)
-        taken = math.inf if slab is None else probe_bytes(graph, slab, slots)
-        if slab is not None and taken <= room:
-            return slab
-        positions = min(positions - 1, math.floor(positions * room / taken) if taken < math.inf else positions)
+
+def _part(graph: LayerGraph, like: Point, units: int, batch: int) -> Point | None:
+    if like.dimension == "space":
+        return slab_point(graph, like.layer, units, batch)
+    return point_of(graph, like.layer, like.dimension, units, batch)
+
+
+def _part_within(graph: LayerGraph, whole: Point, batch: int, slots: int, room: float) -> Point | None:
+    """Return the largest part of a layer that fits; None where none does."""
+    units = whole.units
+    while units > 0:
+        part = _part(graph, whole, units, batch)
+        taken = math.inf if part is None else probe_bytes(graph, part, slots)
+        if part is not None and taken <= room:
+            return part
+        units = min(units - 1, math.floor(units * room / taken) if taken < math.inf else units)
     return None
 
 
-def _with_slabs(graph: LayerGraph, points: Sequence[Point], fit: list[Point], batch: int, slots: int, room: float) -> list[Point]:
-    """Return points of a layer that fit, the thickest slab that does among them."""
-    whole = [point for point in points if point.dimension == "space"][-1]
-    thickest = slab_within(graph, whole, batch, slots, room)
-    if thickest is None:
-        needed = bytes_text(int(probe_bytes(graph, whole, slots)))
-        raise ProfileError(
-            f"layer {whole.probe.name} takes {needed} to be measured, and {bytes_text(int(room))} are free for no slab of it",
-            "use devices with more memory, or smaller samples",
-        )
-    thinner = [point for point in fit if point.dimension == "space" and point.units < thickest.units]
-    half = slab_point(graph, whole.layer, max(1, thickest.units // 2), batch) if not thinner else None
-    slabs = [*thinner, *([half] if half is not None and half.units < thickest.units else []), thickest]
-    full = any(point.full for point in fit)
-    slabs[-1] = slabs[-1] if full else dataclasses.replace(slabs[-1], stands_for_whole=True)
-    return [*(point for point in fit if point.dimension != "space"), *slabs]
+def _with_parts(graph: LayerGraph, parts: Sequence[Point], fit: Sequence[Point], largest: Point, batch: int) -> list[Point]:
+    """Return points of a layer that fit, with the largest part that does."""
+    dimension = largest.dimension
+    smaller = [point for point in fit if point.dimension == dimension and point.units < largest.units]
+    half = _part(graph, parts[-1], max(1, largest.units // 2), batch) if not smaller else None
+    if not any(point.full for point in fit):
+        largest = dataclasses.replace(largest, stands_for_whole=True)
+    others = [point for point in fit if point.dimension != dimension]
+    return [*others, *smaller, *([half] if half is not None and half.units < largest.units else []), largest]

@@ -115,7 +115,7 @@ class Sampler:
         curves = []
         for (layer, dimension), entries in self._measurements.items():
             for step_pass in PASSES:
-                if (dimension, step_pass) == ("batch", "update"):
+                if (dimension, step_pass) == ("batch", "update") and layer in self._full:
                     continue
                 measured = [(units, passes[step_pass]) for units, passes in sorted(entries.items()) if step_pass in passes]
                 if measured:

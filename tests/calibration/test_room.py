@@ -1,4 +1,4 @@
-"""What a device has no room for is measured in slabs, and continued to the whole layer."""
+"""What a device has no room for is measured in parts, and continued to the whole layer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from hetero_mtf.calibration import calibrate as calibrate_module
 from hetero_mtf.calibration import calibration_budget, rough
 from hetero_mtf.calibration.calibration_budget import CalibrationWarning
 from hetero_mtf.calibration.points import Point, points
-from hetero_mtf.calibration.room import point_within, points_within, probe_bytes, room_bytes, whole_by_slabs
+from hetero_mtf.calibration.room import point_within, points_within, probe_bytes, room_bytes, whole_by_parts
 from hetero_mtf.calibration.sampling import Sampler
 from hetero_mtf.devices.records import ClusterRecord, MemoryPool
-from hetero_mtf.errors import ProfileError
 from hetero_mtf.keras_reading.layer_graph import layer_graph
 from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.program.optimizer_reading import read_optimizer
@@ -63,9 +62,20 @@ def test_a_layer_without_room_is_measured_in_the_thickest_slab_that_has(part: fl
     assert [point for point in found if GRAPH.layers[point.layer].kind == "Dense"] == light
 
 
-def test_no_room_for_any_slab_is_said() -> None:
-    with pytest.raises(ProfileError, match="layer .* takes .* to be measured, and .* are free for no slab of it; use devices with more"):
-        points_within(GRAPH, WANTED, 1, RULE, 1000.0)
+def test_larger_batches_are_measured_with_the_samples_that_there_is_room_for() -> None:
+    wanted = points(GRAPH, 8)
+    second = next(index for index, layer in enumerate(GRAPH.layers) if layer.name == "second")
+    room = 0.7 * max(_needs(point) for point in wanted if point.layer == second)
+    found = [each for each in points_within(GRAPH, wanted, 8, RULE, room) if (each.layer, each.dimension) == (second, "batch")]
+    assert [point.units for point in found] == [2, 4, 5]
+    assert [point.updates for point in found] == [False, False, True]
+    curves = [Curve(second, 0, "batch", name, 8, (4, 5), (2.0, 2.5), (0.1, 0.2)) for name in ("forward", "backward", "update")]
+    made = {(curve.dimension, curve.step_pass): curve for curve in whole_by_parts(curves, wanted)}
+    assert ("batch", "update") not in made and made["output", "forward"].seconds == (4.0,) and made["output", "update"].seconds == (2.5,)
+
+
+def test_where_no_part_fits_all_is_measured() -> None:
+    assert points_within(GRAPH, WANTED, 1, RULE, 1000.0) == list(WANTED)
 
 
 def test_a_point_without_room_becomes_a_slab() -> None:
@@ -80,7 +90,7 @@ def test_a_layer_measured_in_slabs_is_continued_to_the_whole() -> None:
     slabs = [Curve(layer, 1, "space", name, 1, (4, 8), (2.0, 3.0), (0.1, 0.2)) for name in ("forward", "backward")]
     update = Curve(layer, 1, "space", "update", 1, (8,), (0.5,), (0.3,))
     halves = Curve(layer, 1, "input", "forward", 1, (1,), (7.0,), (0.0,))
-    found = {(curve.dimension, curve.step_pass): curve for curve in whole_by_slabs([*slabs, update, halves], WANTED)}
+    found = {(curve.dimension, curve.step_pass): curve for curve in whole_by_parts([*slabs, update, halves], WANTED)}
     assert ("space", "update") not in found and found["input", "forward"] == halves
     for dimension, units in (("output", 4), ("input", 1)):
         assert found[dimension, "update"] == Curve(layer, 1, dimension, "update", 1, (units,), (0.5,), (0.3,))
@@ -96,24 +106,30 @@ def test_devices_that_are_measured_at_the_same_time_share_their_memory() -> None
     assert room_bytes(unknown, 0) == math.inf
 
 
-def test_a_network_that_fits_nowhere_whole_is_measured_and_planned_in_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = 0.4 * max(map(_needs, WANTED))
+@pytest.mark.parametrize("batch, strategy", [(1, "space"), (8, "batch")])
+def test_a_network_that_fits_nowhere_whole_is_measured_and_planned_in_parts(
+    batch: int, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = points(GRAPH, batch)
+    room = 0.4 * max(map(_needs, wanted))
     for module in (calibrate_module, rough):
         monkeypatch.setattr(module, "room_bytes", lambda record, device: room)
     timed, taken = Sampler._timed, []
 
-    def noted(sampler: Any, wanted: Any, passes: Any) -> Any:
-        taken.extend(wanted)
-        return timed(sampler, wanted, passes)
+    def noted(sampler: Any, these: Any, passes: Any) -> Any:
+        taken.extend(these)
+        return timed(sampler, these, passes)
 
     monkeypatch.setattr(Sampler, "_timed", noted)
     monkeypatch.setattr(calibration_budget, "LEAST_WINDOW_S", 0.02)
     with hm.Cluster.local(["cpu:0"] * 2) as cluster:
         with pytest.warns(CalibrationWarning, match="a budget of 0.01 s is short"):
-            profile = hm.calibrate(cluster, MODEL, 1, budget_s=0.01, verbose=0)
-        roughly = calibrate_module.rough_calibration(cluster, MODEL, 1)
-        spatial = {point.layer for point in WANTED if point.dimension == "space"}
-        assert taken and all(_needs(point) <= room for point in taken if point.layer in spatial)
-        plan = hm.plan(profile, strategy="space")
-        assert sum(plan.stages[0].layouts[0].slabs) == 16 and plan.predicted is not None and plan.predicted.step_s > 0
+            profile = hm.calibrate(cluster, MODEL, batch, budget_s=0.01, verbose=0)
+        roughly = calibrate_module.rough_calibration(cluster, MODEL, batch)
+        splits = {point.layer for point in wanted if point.dimension in ("space", "batch") and point.units > 1}
+        assert taken and all(_needs(point) <= room for point in taken if point.layer in splits)
+        plan = hm.plan(profile, strategy=strategy)
+        entry = plan.stages[0].layouts[1]
+        assert sum(entry.slabs or entry.samples) == (16 if batch == 1 else 8)
+        assert plan.predicted is not None and plan.predicted.step_s > 0
         assert hm.plan(profile, strategy="layers").predicted is not None and hm.plan(roughly).predicted is not None

@@ -56,9 +56,9 @@ def points_within(graph: LayerGraph, wanted: Sequence[Point], batch: int, rule: 
 
     Notes
     -----
-    Where the whole layer does not fit, the largest part is measured that does, with the optimizer's update, and half of it where no
-    smaller one is: slabs of space where the layer has points of them, else samples. A layer without parts is measured as ever, and so is
-    one of which no part fits: the bytes are those that it takes at most.
+    Where the whole layer does not fit, the largest part is measured that does, with the optimizer's update, and half of it in place of
+    smaller ones that do not: slabs of space where the layer has points of them, else samples. There are never more points than before.
+    A layer without parts is measured as ever, and so is one of which no part fits: the bytes are those that it takes at most.
     """
     slots = len(rule.slots)
     if all(probe_bytes(graph, point, slots) <= room for point in wanted):
@@ -138,7 +138,7 @@ def _with_parts(graph: LayerGraph, parts: Sequence[Point], fit: Sequence[Point],
     """Return points of a layer that fit, with the largest part that does."""
     dimension = largest.dimension
     smaller = [point for point in fit if point.dimension == dimension and point.units < largest.units]
-    half = _part(graph, parts[-1], max(1, largest.units // 2), batch) if not smaller else None
+    half = _part(graph, parts[-1], max(1, largest.units // 2), batch) if not smaller and len(parts) > 1 else None
     if not any(point.full for point in fit):
         largest = dataclasses.replace(largest, stands_for_whole=True)
     others = [point for point in fit if point.dimension != dimension]

@@ -74,6 +74,12 @@ def test_larger_batches_are_measured_with_the_samples_that_there_is_room_for() -
     assert ("batch", "update") not in made and made["output", "forward"].seconds == (4.0,) and made["output", "update"].seconds == (2.5,)
 
 
+def test_of_a_layer_of_which_the_upper_end_is_measured_alone_there_is_one_part() -> None:
+    upper = [point for point in WANTED if (GRAPH.layers[point.layer].name, point.dimension) == ("second", "space")][-1:]
+    (part,) = points_within(GRAPH, upper, 1, RULE, 0.5 * _needs(upper[0]))
+    assert part.units < 16 and part.stands_for_whole
+
+
 def test_where_no_part_fits_all_is_measured() -> None:
     assert points_within(GRAPH, WANTED, 1, RULE, 1000.0) == list(WANTED)
 

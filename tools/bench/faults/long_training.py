@@ -1,8 +1,9 @@
-"""Claim: an elastic training with a fault every five minutes keeps its memory, and between faults the speed of one that is not elastic.
+"""Claim: an elastic training with a fault every five minutes keeps its memory, and without a fault the speed of one that is not elastic.
 
 Three workers on this machine, each a process of `hetero-mtf worker`, train by a measured plan for all three. Every five minutes one of
-them is killed or stopped in turn, and started again or continued 20 s later. Compared are the samples/s and the memory of all processes
-in the last minutes before a fault with those of trainings that are not elastic, before and after it, and memory over the whole time.
+them is killed or stopped in turn, and started again or continued 20 s later. Its memory is that of the program in the last minutes before
+a fault, its samples/s are beside those of trainings that are not elastic, before and after it. As all of them may move to other plans,
+elastic trainings and others also take turns under one plan, without faults.
 
     python -m tools.bench.faults.long_training [--minutes 75] [--json long_training.json]
 """
@@ -35,6 +36,7 @@ PERIOD_S, BACK_S = 300.0, 20.0
 QUIET_S = 150.0  # before a fault, that are compared
 ALONE_MINUTES = 10.0  # of a training that is not elastic
 WINDOW_S = 5.0
+ROUNDS, EPOCHS, FIRST_STEPS = 7, 5, 20  # of trainings that take turns; steps of each that do not count
 MOST_PART = 0.02
 NETWORK = "images"
 
@@ -48,6 +50,7 @@ FORM = TableForm(
         Column("samples_s", "samples/s between faults", ".0f"),
         Column("spread", "spread", ".3f"),
         Column("speed", "of those not elastic", ".3f", "at_least", 1.0 - MOST_PART),
+        Column("before_after", "of those before and after", ".2f"),
         Column("memory_mib", "MiB of the program", ".0f"),
         Column("growth", "growth of it from the first to the last fault", ".3f", "at_most", MOST_PART),
     ),
@@ -101,6 +104,66 @@ def train(order: Mapping[str, Any]) -> None:
     pathlib.Path(order["file"]).write_text(json.dumps(windows.noted))
 
 
+def take_turns(order: Mapping[str, Any]) -> None:
+    """Train by turns elastically and not, under one plan, and write the samples/s of each.
+
+    Parameters
+    ----------
+    order : hosts, and the file for what is noted.
+    """
+    model, x, y = task(NETWORK)
+    noted: list[tuple[bool, float]] = []
+    with hm.Cluster.hosts(order["hosts"], worker_timeout_s=TIMEOUT_S) as cluster:
+        profile = hm.calibrate(cluster, model, BATCH, optimizer=model.optimizer, budget_s=40.0)
+        plan = hm.plan(profile, strategy="batch")
+        for turn in range(2 * ROUNDS):
+            elastic = turn % 4 in (1, 2)
+            with hm.Trainer(model, plan, cluster, profile=profile, rebalance=False, elastic=elastic) as trainer:
+                ends = Ends()
+                trainer.fit(x, y, batch_size=BATCH, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=[ends])
+            counted_s = ends.at_s[FIRST_STEPS:]
+            noted.append((elastic, BATCH * (len(counted_s) - 1) / (counted_s[-1] - counted_s[0])))
+    pathlib.Path(order["file"]).write_text(json.dumps(noted))
+
+
+class Ends(keras.callbacks.Callback):  # type: ignore[misc]
+    """Notes when batches end.
+
+    Attributes
+    ----------
+    at_s : (batches,) seconds.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_s: list[float] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Note when it ends."""
+        self.at_s.append(time.perf_counter())
+
+
+def turns() -> list[tuple[bool, float]]:
+    """Return whether trainings that took turns were elastic, and their samples/s."""
+    workers = Workers()
+    try:
+        with tempfile.TemporaryDirectory(prefix="hetero_mtf-long-") as name:
+            file = pathlib.Path(name) / "noted.json"
+            with _started({"hosts": workers.hosts, "file": str(file), "turns": True}, name) as process:
+                if process.wait() != 0:
+                    raise click.ClickException("the trainings that take turns failed")
+            return [(elastic, speed) for elastic, speed in json.loads(file.read_text())]
+    finally:
+        workers.close()
+
+
+def _started(order: Mapping[str, Any], cache: str) -> subprocess.Popen[str]:
+    """Start a process of this module that does as it is ordered."""
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "HETERO_MTF_CACHE": cache}
+    command = [sys.executable, "-m", "tools.bench.faults.long_training", "--order", json.dumps(order)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
+
+
 def run(elastic: bool, minutes: float) -> dict[str, Any]:
     """Return what a training noted, and when faults happened.
 
@@ -114,9 +177,7 @@ def run(elastic: bool, minutes: float) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="hetero_mtf-long-") as name:
             file = pathlib.Path(name) / "noted.json"
             order = {"hosts": workers.hosts, "elastic": elastic, "minutes": minutes, "file": str(file)}
-            variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "HETERO_MTF_CACHE": name}
-            command = [sys.executable, "-m", "tools.bench.faults.long_training", "--order", json.dumps(order)]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
+            process = _started(order, name)
             assert process.stdout is not None
             process.stdout.readline()
             begun_s = time.time()
@@ -182,9 +243,28 @@ def rows(records: Sequence[Mapping[str, Any]]) -> list[Row]:
             cells |= {"samples_s": middle, "spread": float(quarters[1] - quarters[0]) / middle}
             cells["memory_mib"] = statistics.median(memory for _, _, memory in windows[-1]) / 2**20
         if each and record["elastic"] and plain:
-            cells["speed"] = statistics.median(each) / statistics.median(plain)
+            cells["before_after"] = statistics.median(each) / statistics.median(plain)
             first, last = (statistics.median(memory for _, _, memory in windows[at]) for at in (0, -1))
             cells["growth"] = last / first - 1.0
+        found.append(table_row(cells))
+    return found
+
+
+def turn_rows(noted: Sequence[tuple[bool, float]]) -> list[Row]:
+    """Return a row for the trainings by turns that were not elastic, and one for those that were.
+
+    Parameters
+    ----------
+    noted : as `turns` returns them.
+    """
+    speeds = {elastic: [speed for other, speed in noted if other == elastic] for elastic in (False, True)}
+    found = []
+    for elastic, of_these in speeds.items():
+        quarters = np.percentile(of_these, [25, 75])
+        cells: dict[str, Any] = {"training": f"by turns, {'' if elastic else 'not '}elastic", "faults": 0}
+        cells |= {"samples_s": statistics.median(of_these), "spread": float(quarters[1] - quarters[0]) / statistics.median(of_these)}
+        if elastic:
+            cells["speed"] = statistics.median(speeds[True]) / statistics.median(speeds[False])
         found.append(table_row(cells))
     return found
 
@@ -196,13 +276,14 @@ def rows(records: Sequence[Mapping[str, Any]]) -> list[Row]:
 def main(minutes: float, order: str | None, output: Output) -> None:
     """Train for long, and print the table."""
     if order is not None:
-        train(json.loads(order))
+        given = json.loads(order)
+        (take_turns if given.get("turns") else train)(given)
         return
-    records = []
+    noted, records = turns(), list[dict[str, Any]]()
     for elastic, length in ((False, ALONE_MINUTES), (True, minutes), (False, ALONE_MINUTES)):
         records.append(run(elastic, length))
-        output.record({"trainings": records})
-    output.report(FORM, rows(records))
+        output.record({"turns": noted, "trainings": records})
+    output.report(FORM, [*turn_rows(noted), *rows(records)])
 
 
 if __name__ == "__main__":

@@ -347,7 +347,8 @@ def _bench(
     sequential_devices = max(len(indices) for indices in by_process(cluster.devices, devices))
     pairs, together = list(itertools.combinations(devices, 2)), accompanied(cluster.devices, devices)
     kinds = {pair_kind(cluster.devices, *pair) for pair in pairs}
-    effort = effort_within(graph, target.batch, budget_s, DeviceCounts(sequential_devices, len(pairs), len(together), len(kinds)))
+    counts = DeviceCounts(sequential_devices, len(pairs), len(together), len(kinds), len(cluster.devices))
+    effort = effort_within(graph, target.batch, budget_s, counts)
     context = MeasurementContext(cluster, graph, target.batch, rule, effort.windows, turns)
     return _LayerBench(cluster, target, context, effort, earlier, devices, together, pairs)
 

@@ -71,12 +71,14 @@ class DeviceCounts:
     pairs : pairs of devices, whose links are measured.
     accompanied : devices that are measured once more while the others of their host are idle.
     link_kinds : kinds of pairs, whose links are alike; None for as many as there are pairs.
+    processors : of the cluster, that a batch may be split over.
     """
 
     sequential: int = 1
     pairs: int = 0
     accompanied: int = 0
     link_kinds: int | None = None
+    processors: int = 2
 
     @property
     def shared_links(self) -> int:
@@ -180,7 +182,7 @@ def effort_within(graph: LayerGraph, batch: int, budget_s: float | None, counts:
 
 def _thorough_effort(graph: LayerGraph, batch: int, counts: DeviceCounts) -> Effort:
     """Return all points in three windows each, and the time of one further point a curve that may bend."""
-    fine = points(graph, batch)
+    fine = points(graph, batch, devices=counts.processors)
     bending = {(point.layer, point.dimension) for point in fine if not point.minor and point.dimension in ("output", "input")}
     effort = Effort(fine, EffortWindows.equal(Windows(WINDOW_S, WINDOWS), counts.pairs), 0.0)
     return dataclasses.replace(effort, refine_s=len(bending) * effort.refinement_s)
@@ -188,7 +190,7 @@ def _thorough_effort(graph: LayerGraph, batch: int, counts: DeviceCounts) -> Eff
 
 def _given_effort(graph: LayerGraph, batch: int, budget_s: float, counts: DeviceCounts) -> Effort:
     """Return what fits into a given budget: fewer windows, then fewer points, then shorter windows where the budget asks for it."""
-    fine, coarse = points(graph, batch), points(graph, batch, coarse=True)
+    fine, coarse = (points(graph, batch, few, counts.processors) for few in (False, True))
     besides_s = expected_links_s(counts.pairs) + expected_alone_s(counts.accompanied)
     for wanted, count in ((fine, WINDOWS), (fine, 2), (fine, 1), (coarse, 1)):
         windows = EffortWindows.equal(Windows(WINDOW_S, count), counts.pairs)

@@ -23,7 +23,7 @@ MINOR_BATCH_FRACTIONS = (0.125, 1.0)
 SMALL_BATCH = 32
 SMALL_BATCH_FRACTIONS = (0.25, 0.5, 1.0)
 MINOR_SMALL_BATCH_FRACTIONS = (0.5, 1.0)
-# Slabs of space are measured for batches of at most so many samples: larger ones are split by samples.
+# Slabs of space are measured for batches of at most so many samples, or as many as there are devices: larger ones are split by samples.
 SPACE_UP_TO_SAMPLES = 2
 _NEAR = 8  # extents of an input that are tried for a slab of the output
 # A layer with less than this part of the network's operations is measured coarsely.
@@ -80,13 +80,14 @@ class Point:
         return self.dimension == "batch" and takes_statistics(self.probe)
 
 
-def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, ...]:
+def points(graph: LayerGraph, batch: int, coarse: bool = False, devices: int = SPACE_UP_TO_SAMPLES) -> tuple[Point, ...]:
     """Return what has to be measured first for a network; layers that are alike are measured once.
 
     Parameters
     ----------
     batch : samples of the whole batch.
     coarse : measure two numbers of units and of samples only, to save time.
+    devices : that the batch may be split over.
 
     Notes
     -----
@@ -97,7 +98,7 @@ def points(graph: LayerGraph, batch: int, coarse: bool = False) -> tuple[Point, 
     for index in sorted(set(alike(graph))):
         layer = graph.layers[index]
         if layer.kind not in FREE_KINDS:
-            first_points += _points_of(graph, index, counts, batch, coarse)
+            first_points += _points_of(graph, index, counts, batch, coarse, max(SPACE_UP_TO_SAMPLES, devices))
     return tuple(first_points)
 
 
@@ -138,12 +139,12 @@ def point_of(graph: LayerGraph, layer: int, dimension: str, units: int, batch: i
     return _point(graph, layer, dimension, units, channels(graph), batch)
 
 
-def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int, coarse: bool) -> list[Point]:
+def _points_of(graph: LayerGraph, index: int, counts: Sequence[int], batch: int, coarse: bool, space_up_to: int) -> list[Point]:
     layer = graph.layers[index]
     few = coarse or _is_minor(graph, layer)
     local_units = [(dimension, n) for dimension, total in _extents(graph, index, counts) for n in _unit_counts(total, few)]
     samples = _sample_counts(batch, few) if splits_batch(layer) else []
-    positions = _position_counts(graph, index, few) if batch <= SPACE_UP_TO_SAMPLES else []
+    positions = _position_counts(graph, index, few) if batch <= space_up_to else []
     try:
         split_points = [_point(graph, index, dimension, n, counts, batch) for dimension, n in local_units]
     except UnsupportedError:  # its options go with its own shape only

@@ -89,7 +89,7 @@ def rough_profile(cluster: Any, target: MeasurementTarget, rule: UpdateRule) -> 
     context = MeasurementContext(cluster, target.graph, target.batch, rule, WINDOWS)
     devices = distinct(target.record.devices)
     rates = _rates(context, devices)
-    wanted = points(target.graph, target.batch, coarse=True)
+    wanted = points(target.graph, target.batch, coarse=True, devices=len(target.record.devices))
     curves = tuple(curve for device in devices for curve in rough_curves(target.graph, wanted, device, rates[device], target.batch))
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     links = tuple(_links(cluster, devices))
@@ -141,7 +141,8 @@ def _variable_bytes(graph: LayerGraph, layer: Layer) -> float:
 def _rates(context: MeasurementContext, devices: Sequence[int]) -> dict[int, DeviceRates]:
     """Return the rates of devices, those in processes of their own measured at the same time."""
     processes = by_process(context.cluster.devices, devices)
-    probed, wanted = probed_points(context.graph, context.batch), points(context.graph, context.batch, coarse=True)
+    probed = probed_points(context.graph, context.batch)
+    wanted = points(context.graph, context.batch, coarse=True, devices=len(context.cluster.devices))
 
     def within(point: Point | None, device: int) -> Point | None:
         room = room_bytes(context.cluster.record, device)

@@ -254,6 +254,7 @@ def test_slabs_are_measured_where_batches_are_too_small_to_be_split() -> None:
     assert _of(graph, found, "strided", "space") == [2, 4, 8] and _of(graph, found, "up", "space") == [4, 8, 16]
     assert not _of(graph, found, "mean", "space") and not _of(graph, found, "flat", "space")
     assert not any(point.dimension == "space" for point in points(graph, 3))
+    assert _of(graph, points(graph, 3, devices=3), "strided", "space") == [2, 4, 8]
     strided = next(p for p in found if p.dimension == "space" and graph.layers[p.layer].name == "strided")
     assert strided.input_shapes == ((4, 12, 2),) and strided.probe.output_shape == (2, 6, 4) and strided.along == 0 and not strided.full
     gate = next(p for p in found if p.dimension == "space" and graph.layers[p.layer].name == "gate")

@@ -15,7 +15,7 @@ from hetero_mtf.devices.records import ClusterRecord, MemoryPool
 from hetero_mtf.errors import DeviceMemoryError, PlanError, WorkerError
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.training.control.controller import Controller
-from hetero_mtf.training.run.elastic import RETRIES, Elastic, to_leave_out
+from hetero_mtf.training.run.elastic import RETRIES, Elastic, on_part, to_leave_out
 from tests.planning.networks import pair_net, profile_of
 
 STEPS, EPOCHS = 8, 5
@@ -252,6 +252,21 @@ def test_a_loss_that_is_named_a_moment_later_is_waited_for(monkeypatch):
     monkeypatch.setattr(elastic, "_begin_again", lose_another)
     elastic.go_on(named, 8)
     assert left_out[1:] == [{1}, {3}] and begun[1:] == [(((3,),), 8, "worker:1 was killed, worker:3 has not answered")]
+
+
+def test_a_plan_that_does_not_use_what_is_lost_goes_on() -> None:
+    profile = profile_of(pair_net(8, 8, 4), [1e6, 1e6, 1e6], bandwidth=1e9)
+    plan = hm.Plan.filters(profile.graph, [2, 0, 1], profile.cluster, profile.batch_size)
+    part = on_part(plan, profile.part([0, 2]))
+    assert part.devices == ("worker:0", "worker:2") and [stage.devices for stage in part.stages] == [(0, 1)]
+    assert [stage.layouts for stage in part.stages] == [stage.layouts for stage in plan.stages] and part.predicted is None
+    assert on_part(plan, profile.part([0, 1])) is None
+    alone = hm.plan(profile, strategy="single")
+    (kept,) = {alone.devices[device] for device in alone.used}
+    others = [at for at, device in enumerate(profile.cluster.devices) if device.name != kept]
+    at = next(at for at, device in enumerate(profile.cluster.devices) if device.name == kept)
+    left = on_part(alone, profile.part(sorted([at, others[0]])))
+    assert {left.devices[device] for device in left.used} == {kept} and left.predicted.step_s == pytest.approx(alone.predicted.step_s)
 
 
 def test_a_worker_may_be_lost_while_the_others_are_planned_for(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -243,12 +244,14 @@ class Elastic:
         assert mirror.values is not None
         before, first = plans.plan, mirror.steps[0].step if mirror.steps else step
         profile = self._profile(before.batch_size)
-        is_lost, devices = isinstance(fault, WorkerError), tuple(device.name for device in profile.cluster.devices)
-        if is_lost:
+        devices = tuple(device.name for device in profile.cluster.devices)
+        if isinstance(fault, WorkerError):
             self._had[before.devices] = plans.best_plan
+            earlier = self._plan_of_before(profile) if _is_synchronous(before) else None
+            plan = before if before.devices == devices else earlier or _plan_for(profile, before, fault)
         else:
             self._had.clear()  # there may be no room for them any more
-        plan = before if is_lost and before.devices == devices else self._had.get(devices) or _plan_for(profile, before, fault)
+            plan = _plan_for(profile, before, fault)
         controller = plans.begin_again(plan, mirror.values, profile, self._is_rough, has_room=not self._room)
         for each in mirror.steps:
             each.advance(plans.in_force.engine)
@@ -256,6 +259,12 @@ class Elastic:
         controller.moves.append(Move(first, reason, before, plan, before_s, expected_s, taken_s))
         again = f" and takes {len(mirror.steps)} steps again" if mirror.steps else ""
         print(f"hetero_mtf: {reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
+
+    def _plan_of_before(self, profile: Profile) -> Plan | None:
+        """Return the plan to go on with where others were lost than it uses, or where these devices had one before; None for another."""
+        devices = tuple(device.name for device in profile.cluster.devices)
+        is_part = set(devices).issubset(self._plans.plan.devices)
+        return (on_part(self._plans.best_plan, profile) if is_part else None) or self._had.get(devices)
 
     def _profile(self, batch_size: int) -> Profile:
         """Return the profile of the devices that are left, with the memory that is left."""
@@ -278,7 +287,7 @@ def _plan_for(profile: Profile, before: Plan, fault: WorkerError | DeviceMemoryE
     PlanError
         If there is none that fits in memory, or the other one is not synchronous.
     """
-    if before.execution.stale is not None or before.gradient_sync != "all_reduce":
+    if not _is_synchronous(before):
         raise PlanError(f"{fault.reason}, and a plan that is not synchronous has other numbers on other devices", fault.remedy)
     graph = profile.graph
     parts_matter = mixes_samples(graph)
@@ -288,6 +297,28 @@ def _plan_for(profile: Profile, before: Plan, fault: WorkerError | DeviceMemoryE
             return plan
     left = ", ".join(device.name for device in profile.cluster.devices)
     raise PlanError(f"{fault.reason}, and no plan for {left} alone has the same numbers and fits in memory", fault.remedy)
+
+
+def _is_synchronous(plan: Plan) -> bool:
+    return plan.execution.stale is None and plan.gradient_sync == "all_reduce"
+
+
+def on_part(plan: Plan, profile: Profile) -> Plan | None:
+    """Return a plan for some of its devices, which computes the same on them; None where it uses others, too.
+
+    Parameters
+    ----------
+    plan : the plan.
+    profile : of the network, on some of the plan's devices.
+    """
+    devices = tuple(device.name for device in profile.cluster.devices)
+    if not {plan.devices[device] for device in plan.used}.issubset(devices):
+        return None
+    stages = tuple(
+        dataclasses.replace(stage, devices=tuple(devices.index(plan.devices[device]) for device in stage.devices)) for stage in plan.stages
+    )
+    part = dataclasses.replace(plan, devices=devices, stages=stages, predicted=None, alternatives=(), contributions=(), proof=None)
+    return part if plan.predicted is None else dataclasses.replace(part, predicted=prediction(Costs(profile), part))
 
 
 def to_leave_out(lost: Sequence[Sequence[int]], slowness: Mapping[int, float]) -> set[int]:

@@ -122,7 +122,7 @@ RUNS = (
     BenchRun("rebalancing", "tools.bench.today.rebalancing", 7, ("rebalancing",)),
     BenchRun("faults", "tools.bench.faults.campaign", 70, ("faults",)),
     BenchRun("faults_between_hosts", "tools.bench.faults.host_campaign", 20, ("faults_between_hosts",)),
-    BenchRun("long_training", "tools.bench.faults.long_training", 97, ("long_training",)),
+    BenchRun("long_training", "tools.bench.faults.long_training", 92, ("long_training",)),
     BenchRun("changing_devices", "tools.bench.faults.changing_devices", 8, ("changing_devices",)),
     BenchRun("genetic", "tools.bench.genetic", 8, ("genetic", "genetic_operations", "genetic_large")),
     BenchRun("others_layer_graphs", "tools.bench.others.layer_graphs", 3, ("others_layer_graphs",), needs=LAYER_GRAPHS),

@@ -2,14 +2,15 @@
 
 Three workers on this machine, each a process of `hetero-mtf worker`, train by a measured plan for all three. Every five minutes one of
 them is killed or stopped in turn, and started again or continued 20 s later. Its memory is that of the program in the last minutes before
-a fault, its samples/s are beside those of trainings that are not elastic, before and after it. As all of them may move to other plans,
-elastic trainings and others also take turns under one plan, without faults.
+a fault, its samples/s are beside those of a training before that is not elastic. As both may move to other plans, elastic trainings and
+others also take turns under one plan, without faults.
 
-    python -m tools.bench.faults.long_training [--minutes 75] [--json long_training.json]
+    python -m tools.bench.faults.long_training [--minutes 75] [--json long_training.json] [--resume]
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -28,7 +29,7 @@ import numpy as np
 import hetero_mtf as hm
 from tools.bench.faults.faulty_training import BATCH, STEPS, task
 from tools.bench.faults.faulty_workers import KINDS, TIMEOUT_S, WORKERS, Fault, Workers
-from tools.results.output import Output, output_options
+from tools.results.output import Cases, Output, output_options
 from tools.results.publication import TableForm, table_row
 from tools.results.records import Column, Row
 
@@ -50,7 +51,7 @@ FORM = TableForm(
         Column("samples_s", "samples/s between faults", ".0f"),
         Column("spread", "spread", ".3f"),
         Column("speed", "of those not elastic", ".3f", "at_least", 1.0 - MOST_PART),
-        Column("before_after", "of those before and after", ".2f"),
+        Column("of_before", "of those of the training before", ".2f"),
         Column("memory_mib", "MiB of the program", ".0f"),
         Column("growth", "growth of it from the first to the last fault", ".3f", "at_most", MOST_PART),
     ),
@@ -243,7 +244,7 @@ def rows(records: Sequence[Mapping[str, Any]]) -> list[Row]:
             cells |= {"samples_s": middle, "spread": float(quarters[1] - quarters[0]) / middle}
             cells["memory_mib"] = statistics.median(memory for _, _, memory in windows[-1]) / 2**20
         if each and record["elastic"] and plain:
-            cells["before_after"] = statistics.median(each) / statistics.median(plain)
+            cells["of_before"] = statistics.median(each) / statistics.median(plain)
             first, last = (statistics.median(memory for _, _, memory in windows[at]) for at in (0, -1))
             cells["growth"] = last / first - 1.0
         found.append(table_row(cells))
@@ -269,21 +270,27 @@ def turn_rows(noted: Sequence[tuple[bool, float]]) -> list[Row]:
     return found
 
 
+def _part(part: str, elastic: bool, minutes: float) -> dict[str, Any]:
+    return {"part": part, **run(elastic, minutes)}
+
+
 @click.command(help=__doc__)
 @click.option("--minutes", default=75.0, show_default=True, help="Minutes of the elastic training.")
 @click.option("--order", hidden=True)
-@output_options(after="training")
+@output_options(after="training", resumes=True)
 def main(minutes: float, order: str | None, output: Output) -> None:
     """Train for long, and print the table."""
     if order is not None:
         given = json.loads(order)
         (take_turns if given.get("turns") else train)(given)
         return
-    noted, records = turns(), list[dict[str, Any]]()
-    for elastic, length in ((False, ALONE_MINUTES), (True, minutes), (False, ALONE_MINUTES)):
-        records.append(run(elastic, length))
-        output.record({"turns": noted, "trainings": records})
-    output.report(FORM, [*turn_rows(noted), *rows(records)])
+    cases = Cases(output)
+    by_turns = cases.find(part="turns") or cases.measure("turns", lambda: {"part": "turns", "noted": turns()})
+    records = [
+        cases.find(part=part) or cases.measure(part, functools.partial(_part, part, elastic, length))
+        for part, elastic, length in (("before", False, ALONE_MINUTES), ("elastic", True, minutes))
+    ]
+    output.report(FORM, [*turn_rows(by_turns["noted"]), *rows(records)])
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ def test_the_minutes_before_faults_are_compared() -> None:
 
 def test_speed_is_beside_those_that_are_not_elastic_and_memory_beside_that_at_the_first_fault() -> None:
     plain, elastic, again = rows([record(False, [], 50.0), record(True, [300.0, 600.0, 1200.0], 49.0, growth=8.0), record(False, [], 50.0)])
-    assert elastic.numbers["before_after"] == pytest.approx(0.98) and elastic.numbers["faults"] == 3
+    assert elastic.numbers["of_before"] == pytest.approx(0.98) and elastic.numbers["faults"] == 3
     assert elastic.numbers["growth"] == pytest.approx(6.0 / 101.5, rel=0.02)
-    assert "before_after" not in plain and plain.numbers["samples_s"] == again.numbers["samples_s"] == 50.0
+    assert "of_before" not in plain and plain.numbers["samples_s"] == again.numbers["samples_s"] == 50.0
     assert "≤ 0.02 ✗" in shown(FORM, [plain, elastic, again])
 
 

@@ -181,6 +181,8 @@ class _Bench:
         wanted = work(self._network(builder, mesh))
         impl = UnevenMeshImpl(self.stage.axes, builder.axes, [self.device] * self.processors, builder.sizes)
         lowering = Lowering(mesh_graph, {mesh: impl})
+        if work is _update:  # the second processor has copies of all weights, which another device would update
+            return [op for item in wanted for op in lowering.writes[item][0]]
         return [op for item in wanted for op in (lowering.operations[item] if isinstance(item, mtf.Operation) else lowering.slices(item))]
 
     def _network(self, builder: Builder, mesh: Any) -> _Network:

@@ -40,7 +40,8 @@ def probe_bytes(graph: LayerGraph, point: Point, slots: int) -> float:
     slots : of the optimizer, for each weight.
     """
     values = sum(math.prod(shape) for shape in (*point.input_shapes, point.probe.output_shape)) * point.samples * graph.item_bytes
-    weights = sum(variable.size for variable in point.probe.variables) * point.probe.variable_item_bytes(graph.dtype)
+    copies = 2 if point.along is not None or point.shares_batch else 1  # a second processor has copies of the weights
+    weights = copies * sum(variable.size for variable in point.probe.variables) * point.probe.variable_item_bytes(graph.dtype)
     return VALUES * values + (WEIGHTS + slots) * weights
 
 
@@ -102,12 +103,16 @@ def whole_by_parts(curves: Sequence[Curve], wanted: Sequence[Point]) -> list[Cur
     for (layer, dimension), whole in units.items():
         for step_pass in PASSES if whole_parts[layer] else ():
             last = whole_parts[layer][-1]
-            parts = measured.get((layer, last.dimension, step_pass))
-            if parts is None or (layer, dimension, step_pass) in measured:
+            parts, own = (measured.get((layer, each, step_pass)) for each in (last.dimension, dimension))
+            if parts is None or (own is not None and own.units[-1] >= whole):
                 continue
             seconds = parts.seconds[-1] if step_pass == "update" else interpolated(parts, [last.units])[0]
-            made.append(dataclasses.replace(parts, dimension=dimension, units=(whole,), seconds=(seconds,), spread=parts.spread[-1:]))
-    return [*(curve for curve in curves if not (curve.dimension in PARTS and curve.step_pass == "update")), *made]
+            begun = own or dataclasses.replace(parts, dimension=dimension, units=(), seconds=(), spread=())
+            ends = {"units": (*begun.units, whole), "seconds": (*begun.seconds, seconds), "spread": (*begun.spread, parts.spread[-1])}
+            made.append(dataclasses.replace(begun, **ends))
+    replaced = {(curve.layer, curve.dimension, curve.step_pass) for curve in made}
+    kept = (curve for curve in curves if (curve.layer, curve.dimension, curve.step_pass) not in replaced)
+    return [*(curve for curve in kept if not (curve.dimension in PARTS and curve.step_pass == "update")), *made]
 
 
 def _parts(of_layer: Sequence[Point]) -> list[Point]:

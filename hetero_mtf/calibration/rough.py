@@ -145,7 +145,7 @@ def _rates(context: MeasurementContext, devices: Sequence[int]) -> dict[int, Dev
     wanted = points(context.graph, context.batch, coarse=True, devices=len(context.cluster.devices))
 
     def within(point: Point | None, device: int) -> Point | None:
-        room = room_bytes(context.cluster.record, device)
+        room = room_bytes(context.cluster.record, device) / len(probed)  # both are there at the same time
         return None if point is None else point_within(context.graph, point, wanted, context.batch, context.rule, room)
 
     def measure(indices: Sequence[int]) -> dict[int, DeviceRates]:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from hetero_mtf.calibration.adaptive import Sampled, next_sample
 from hetero_mtf.calibration.calibration_budget import Effort, EffortWindows
-from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of
+from hetero_mtf.calibration.points import LAYER_PASSES, Point, point_of, slab_point
 from hetero_mtf.calibration.probe import PROBED, Probe, build_probe
 from hetero_mtf.calibration.turns import Turns
 from hetero_mtf.calibration.windows import Measurement, Windows, together
@@ -23,6 +23,7 @@ from hetero_mtf.program.optimizers import UpdateRule
 
 # The lower ends of curves are left out once a device has taken so many times its seconds, as where building probes is slow.
 OVERTIME = 1.5
+_NEAR_SLABS = 4  # thicknesses that are tried for a further slab
 
 Passes = dict[str, Measurement]  # "forward", "backward" and, where it was measured, "update"
 
@@ -75,6 +76,7 @@ class Sampler:
         self._measurements: dict[tuple[int, str], dict[int, Passes]] = {}
         self._served = collections.Counter(alike(context.graph))
         self._minor: set[int] = set()
+        self._refined: set[tuple[int, str]] = set()  # curves that have no further points
 
     def take(self, point: Point) -> Passes:
         """Return the seconds of a point, and keep them; that of a whole layer is measured once for all its curves."""
@@ -108,7 +110,20 @@ class Sampler:
             if chosen is None or clock() + effort.refinement_s > end_s:
                 return
             (layer, dimension), units = chosen
-            self.take(point_of(self._context.graph, layer, dimension, units, self._context.batch))
+            point = self._near(layer, dimension, units)
+            if point is None:
+                self._refined.add((layer, dimension))
+            else:
+                self.take(point)
+
+    def _near(self, layer: int, dimension: str, units: int) -> Point | None:
+        """Return the point of some units that were not measured, or of slabs the nearest one that there is; None where there is none."""
+        graph, batch, known = self._context.graph, self._context.batch, sorted(self._measurements[layer, dimension])
+        if dimension != "space":
+            return point_of(graph, layer, dimension, units, batch)
+        between = [n for n in range(max((n for n in known if n < units), default=0) + 1, known[-1]) if n not in known]
+        slabs = (slab_point(graph, layer, n, batch) for n in sorted(between, key=lambda n: abs(n - units))[:_NEAR_SLABS])
+        return next((slab for slab in slabs if slab is not None), None)
 
     def curves(self) -> list[Curve]:
         """Return the curves of all that was measured."""
@@ -129,6 +144,9 @@ class Sampler:
         sampled = {}
         for (layer, dimension), entries in self._measurements.items():
             lower = optional.get((layer, dimension)) if len(entries) == 1 else None
+            lower = lower if lower is not None and lower < min(entries) else None  # else there is no room for it
+            if (layer, dimension) in self._refined:
+                continue
             if lower is not None or (layer not in self._minor and dimension != "whole"):
                 both = [both_passes(passes) for _, passes in sorted(entries.items())]
                 seconds, spread = tuple(each.seconds for each in both), tuple(each.spread for each in both)

@@ -103,6 +103,15 @@ def test_a_layer_measured_in_slabs_is_continued_to_the_whole() -> None:
         assert found[dimension, "backward"] == Curve(layer, 1, dimension, "backward", 1, (units,), (5.0,), (0.2,))
 
 
+def test_a_curve_of_some_units_ends_in_the_whole_that_its_parts_are_continued_to() -> None:
+    layer = next(index for index, each in enumerate(GRAPH.layers) if each.name == "second")
+    slabs = Curve(layer, 0, "space", "forward", 1, (4, 8), (2.0, 3.0), (0.1, 0.2))
+    quarter = Curve(layer, 0, "output", "forward", 1, (1,), (2.0,), (0.3,))
+    made = {(curve.dimension, curve.step_pass): curve for curve in whole_by_parts([slabs, quarter], WANTED)}
+    assert made["output", "forward"] == Curve(layer, 0, "output", "forward", 1, (1, 4), (2.0, 5.0), (0.3, 0.2))
+    assert made["space", "forward"] == slabs and made["input", "forward"].seconds == (5.0,)
+
+
 def test_devices_that_are_measured_at_the_same_time_share_their_memory() -> None:
     devices = profile_of(pair_net(8, 8, 4), [1e6, 1e6, 1e6], bandwidth=1e9).cluster.devices
     placed = [dataclasses.replace(device, pool=pool) for device, pool in zip(devices, ("a", "a", "b"))]

@@ -269,6 +269,35 @@ def test_a_plan_that_does_not_use_what_is_lost_goes_on() -> None:
     assert {left.devices[device] for device in left.used} == {kept} and left.predicted.step_s == pytest.approx(alone.predicted.step_s)
 
 
+def test_a_plan_is_gone_back_to_where_it_has_the_same_numbers_and_a_prediction() -> None:
+    profile = profile_of(pair_net(8, 8, 4), [1e6, 1e6, 1e6], bandwidth=1e9)
+    whole = hm.Plan.filters(profile.graph, [2, 1, 1], profile.cluster, profile.batch_size)
+    left = profile.part([0, 1])
+    present = hm.Plan.filters(profile.graph, [2, 1], left.cluster, profile.batch_size)
+    elastic = Elastic(types.SimpleNamespace(), types.SimpleNamespace(best_plan=present))
+    assert elastic._plan_of_before(profile, present) is None
+    elastic._had[whole.devices] = whole
+    assert elastic._plan_of_before(profile, present) is whole
+    assert elastic._plan_of_before(profile, dataclasses.replace(present, batch_size=2 * present.batch_size)) is None
+    stages = [0, 2], [[0], [1]], [[1], [1]]
+    elastic._had[whole.devices] = hm.Plan.pipeline(profile.graph, *stages, profile.cluster, profile.batch_size, schedule="synchronous")
+    assert elastic._plan_of_before(profile, present) is None
+
+
+def test_no_room_to_measure_ends_a_training_with_what_it_lacked(monkeypatch) -> None:
+    in_force = types.SimpleNamespace(free=lambda: None)
+    plans = types.SimpleNamespace(controller=None, plan=types.SimpleNamespace(batch_size=8), in_force=in_force)
+    elastic = Elastic(types.SimpleNamespace(cluster=types.SimpleNamespace(fault=lambda: None, left_out=())), plans)
+    elastic.mirror.take(dict)
+
+    def measured(batch_size):
+        raise DeviceMemoryError("worker:1 ran out of memory", "use less", "worker:1")
+
+    monkeypatch.setattr(elastic, "_profile", measured)
+    with pytest.raises(DeviceMemoryError, match="worker:0"):
+        elastic.go_on(DeviceMemoryError("worker:0 ran out of memory", "use less", "worker:0"), 5)
+
+
 def test_a_worker_may_be_lost_while_the_others_are_planned_for(monkeypatch):
     cluster = types.SimpleNamespace(fault=lambda: None, left_out=(), leave_out=lambda workers: left_out.append(workers))
     elastic, left_out = Elastic(types.SimpleNamespace(cluster=cluster), types.SimpleNamespace(controller=None, plan=None)), []

@@ -171,9 +171,16 @@ class Elastic:
             batch_size = plan.batch_size if plan is not None else profile.batch_size if profile is not None else 0
             try:
                 part = self._profile(batch_size)
-                return None if plan is None else _plan_for(part, plan, fault), None if profile is None else part
+                return self._on_those_left(part, plan, fault), None if profile is None else part
             except WorkerError as other:  # another one is lost while the rest is measured
                 fault = other
+
+    def _on_those_left(self, part: Profile, plan: Plan | None, fault: WorkerError) -> Plan | None:
+        """Return a given plan for the workers that are left; it is gone back to when all are there."""
+        if plan is None:
+            return None
+        self._had[plan.devices] = plan
+        return (on_part(plan, part) if _is_synchronous(plan) else None) or _plan_for(part, plan, fault)
 
     def _tries_again(self, fault: WorkerError | DeviceMemoryError, step: int) -> bool:
         """Return whether a step is to be tried again on the same workers: as long as nothing is known to be wrong with them."""
@@ -201,7 +208,10 @@ class Elastic:
         """Let plans need less on a device that ran out of memory than the present one does; return whether that can be done."""
         plan = self._plans.plan
         self._plans.in_force.free()  # which measuring has no room beside
-        profile = self._profile(plan.batch_size)
+        try:
+            profile = self._profile(plan.batch_size)
+        except DeviceMemoryError:  # nor without
+            return False
         pool_of = {device.name: device.pool for device in profile.cluster.devices}
         if fault.device not in pool_of:
             return False
@@ -247,7 +257,7 @@ class Elastic:
         devices = tuple(device.name for device in profile.cluster.devices)
         if isinstance(fault, WorkerError):
             self._had[before.devices] = plans.best_plan
-            earlier = self._plan_of_before(profile) if _is_synchronous(before) else None
+            earlier = self._plan_of_before(profile, before) if _is_synchronous(before) else None
             plan = before if before.devices == devices else earlier or _plan_for(profile, before, fault)
         else:
             self._had.clear()  # there may be no room for them any more
@@ -260,11 +270,14 @@ class Elastic:
         again = f" and takes {len(mirror.steps)} steps again" if mirror.steps else ""
         print(f"hetero_mtf: {reason}; training goes on with {split_text(plan)} after {taken_s:.1f} s{again}", file=sys.stderr)
 
-    def _plan_of_before(self, profile: Profile) -> Plan | None:
+    def _plan_of_before(self, profile: Profile, before: Plan) -> Plan | None:
         """Return the plan to go on with where others were lost than it uses, or where these devices had one before; None for another."""
         devices = tuple(device.name for device in profile.cluster.devices)
-        is_part = set(devices).issubset(self._plans.plan.devices)
-        return (on_part(self._plans.best_plan, profile) if is_part else None) or self._had.get(devices)
+        part = on_part(self._plans.best_plan, profile) if set(devices).issubset(before.devices) else None
+        for plan in filter(None, (part, self._had.get(devices))):
+            if plan.batch_size == before.batch_size and _is_alike(profile, plan, before) and _is_predicted(profile, plan):
+                return plan
+        return None
 
     def _profile(self, batch_size: int) -> Profile:
         """Return the profile of the devices that are left, with the memory that is left."""
@@ -289,14 +302,27 @@ def _plan_for(profile: Profile, before: Plan, fault: WorkerError | DeviceMemoryE
     """
     if not _is_synchronous(before):
         raise PlanError(f"{fault.reason}, and a plan that is not synchronous has other numbers on other devices", fault.remedy)
-    graph = profile.graph
-    parts_matter = mixes_samples(graph)
     for plan in candidate_plans(Costs(profile)):
         is_same = isinstance(fault, DeviceMemoryError) and plan.built_from == before.built_from
-        if draws_alike(graph, plan, before) and (plan.microbatches == before.microbatches or not parts_matter) and not is_same:
+        if _is_alike(profile, plan, before) and not is_same:
             return plan
     left = ", ".join(device.name for device in profile.cluster.devices)
     raise PlanError(f"{fault.reason}, and no plan for {left} alone has the same numbers and fits in memory", fault.remedy)
+
+
+def _is_alike(profile: Profile, plan: Plan, before: Plan) -> bool:
+    """Return whether a plan has the numbers of another one: the same random draws, and the statistics of as many samples."""
+    alike = plan.microbatches == before.microbatches or not mixes_samples(profile.graph)
+    return alike and draws_alike(profile.graph, plan, before)
+
+
+def _is_predicted(profile: Profile, plan: Plan) -> bool:
+    """Return whether a plan has a prediction, by which its steps are watched."""
+    try:
+        prediction(Costs(profile), plan)
+    except PlanError:
+        return False
+    return True
 
 
 def _is_synchronous(plan: Plan) -> bool:

@@ -33,7 +33,7 @@ from tools.results.records import Column, Row
 FILTERS, STEPS = (16, 32, 64), 4
 MOST_OF_SINGLE = 0.7
 WORKERS = {"as they are": 2, "memory first": 3}  # and how many devices equal slabs are on
-EQUAL_SHARE = 0.6  # of a core, of each of the devices with equal slabs
+EQUAL_SHARE = 0.5  # of a core, of each of the devices with equal slabs
 MEMORY_GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 TABLE = TableForm(
     "slab_memory",

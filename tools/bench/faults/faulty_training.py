@@ -20,6 +20,7 @@ import numpy as np
 
 import hetero_mtf as hm
 from hetero_mtf.training import plan_choice
+from hetero_mtf.training.control.controller import Controller
 from hetero_mtf.training.run.mirror import Mirror
 
 BATCH, STEPS = 32, 40  # of an epoch
@@ -125,6 +126,8 @@ def main() -> None:
     sys.stderr = sys.stdout  # what is said of plans comes in order with the moments
     _tell(Mirror, "take", "mirroring")
     _tell(plan_choice, "calibrate", "calibrating")
+    _tell(Controller, "_begin_build", "training; trying a plan")  # which a training without progress does not say
+    _tell(Controller, "_move", "moved to a plan")
     model, x, y = task(order["network"])
     seen = Seen(f"{order['weights']}.state")
     options = {"batch_size": BATCH, "epochs": order["epochs"], "shuffle": False, "verbose": 0, "callbacks": [seen]}

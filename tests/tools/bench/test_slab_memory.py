@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 
-from tools.bench.space.slab_memory import MB, TABLE, rows, variables_set
+from tools.bench.space.slab_memory import MB, TABLE, rows
 from tools.results.publication import shown
 
 
@@ -27,11 +26,3 @@ def test_slabs_are_beside_one_device_of_the_same_workers() -> None:
     assert fast.numbers["off"] == pytest.approx(-0.1) and slow.numbers["of_single"] == pytest.approx(0.3)
     text = shown(TABLE, [alone, fast, slow])
     assert "≤ 0.7 ✓" in text and text.count("± 20% ✓") == 2 and "trains, 48:48" in text
-
-
-def test_variables_are_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HETERO_ONE", "own")
-    monkeypatch.delenv("HETERO_TWO", raising=False)
-    with variables_set({"HETERO_ONE": "1", "HETERO_TWO": "2"}):
-        assert os.environ["HETERO_ONE"] == "1" and os.environ["HETERO_TWO"] == "2"
-    assert os.environ["HETERO_ONE"] == "own" and "HETERO_TWO" not in os.environ

@@ -15,8 +15,9 @@ import contextlib
 import functools
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import click
 
@@ -84,7 +85,7 @@ def trained(
     from hetero_mtf.program.optimizer_reading import optimizer_spec
 
     with contextlib.ExitStack() as stack:
-        with variables_set(MEMORY_FIRST if workers == "memory first" else {}):
+        with mock.patch.dict(os.environ, MEMORY_FIRST if workers == "memory first" else {}):  # which workers inherit
             cluster = stack.enter_context(hm.Cluster.emulate(shares))
         connect(cluster)
         before = peaks(cluster)
@@ -102,18 +103,6 @@ def trained(
         {"device": f"worker:{d}", "slab": slab, "predicted_bytes": guess, "measured_bytes": after[d] - before[d]}
         for (d, guess), slab in zip(sorted(predicted.items()), slabs)
     ]
-
-
-@contextlib.contextmanager
-def variables_set(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables while the context is open, which processes that are started meanwhile inherit."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @contextlib.contextmanager

@@ -108,8 +108,8 @@ def whole_by_parts(curves: Sequence[Curve], wanted: Sequence[Point]) -> list[Cur
                 continue
             seconds = parts.seconds[-1] if step_pass == "update" else interpolated(parts, [last.units])[0]
             begun = own or dataclasses.replace(parts, dimension=dimension, units=(), seconds=(), spread=())
-            ends = {"units": (*begun.units, whole), "seconds": (*begun.seconds, seconds), "spread": (*begun.spread, parts.spread[-1])}
-            made.append(dataclasses.replace(begun, **ends))
+            units_to, seconds_to, spread_to = (*begun.units, whole), (*begun.seconds, seconds), (*begun.spread, parts.spread[-1])
+            made.append(dataclasses.replace(begun, units=units_to, seconds=seconds_to, spread=spread_to))
     replaced = {(curve.layer, curve.dimension, curve.step_pass) for curve in made}
     kept = (curve for curve in curves if (curve.layer, curve.dimension, curve.step_pass) not in replaced)
     return [*(curve for curve in kept if not (curve.dimension in PARTS and curve.step_pass == "update")), *made]

@@ -13,6 +13,7 @@ import pytest
 import hetero_mtf as hm
 from hetero_mtf.devices.records import ClusterRecord, MemoryPool
 from hetero_mtf.errors import DeviceMemoryError, PlanError, WorkerError
+from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.program.engine import Engine
 from hetero_mtf.training.control.controller import Controller
 from hetero_mtf.training.run.elastic import RETRIES, Elastic, on_part, to_leave_out
@@ -257,15 +258,15 @@ def test_a_loss_that_is_named_a_moment_later_is_waited_for(monkeypatch):
 def test_a_plan_that_does_not_use_what_is_lost_goes_on() -> None:
     profile = profile_of(pair_net(8, 8, 4), [1e6, 1e6, 1e6], bandwidth=1e9)
     plan = hm.Plan.filters(profile.graph, [2, 0, 1], profile.cluster, profile.batch_size)
-    part = on_part(plan, profile.part([0, 2]))
+    part = on_part(plan, Costs(profile.part([0, 2])))
     assert part.devices == ("worker:0", "worker:2") and [stage.devices for stage in part.stages] == [(0, 1)]
     assert [stage.layouts for stage in part.stages] == [stage.layouts for stage in plan.stages] and part.predicted is None
-    assert on_part(plan, profile.part([0, 1])) is None
+    assert on_part(plan, Costs(profile.part([0, 1]))) is None
     alone = hm.plan(profile, strategy="single")
     (kept,) = {alone.devices[device] for device in alone.used}
     others = [at for at, device in enumerate(profile.cluster.devices) if device.name != kept]
     at = next(at for at, device in enumerate(profile.cluster.devices) if device.name == kept)
-    left = on_part(alone, profile.part(sorted([at, others[0]])))
+    left = on_part(alone, Costs(profile.part(sorted([at, others[0]]))))
     assert {left.devices[device] for device in left.used} == {kept} and left.predicted.step_s == pytest.approx(alone.predicted.step_s)
 
 

@@ -180,7 +180,7 @@ class Elastic:
         if plan is None:
             return None
         self._had[plan.devices] = plan
-        return (on_part(plan, part) if _is_synchronous(plan) else None) or _plan_for(part, plan, fault)
+        return (on_part(plan, Costs(part)) if _is_synchronous(plan) else None) or _plan_for(part, plan, fault)
 
     def _tries_again(self, fault: WorkerError | DeviceMemoryError, step: int) -> bool:
         """Return whether a step is to be tried again on the same workers: as long as nothing is known to be wrong with them."""
@@ -272,10 +272,10 @@ class Elastic:
 
     def _plan_of_before(self, profile: Profile, before: Plan) -> Plan | None:
         """Return the plan to go on with where others were lost than it uses, or where these devices had one before; None for another."""
-        devices = tuple(device.name for device in profile.cluster.devices)
-        part = on_part(self._plans.best_plan, profile) if set(devices).issubset(before.devices) else None
+        devices, costs = tuple(device.name for device in profile.cluster.devices), Costs(profile)
+        part = on_part(self._plans.best_plan, costs) if set(devices).issubset(before.devices) else None
         for plan in filter(None, (part, self._had.get(devices))):
-            if plan.batch_size == before.batch_size and _is_alike(profile, plan, before) and _is_predicted(profile, plan):
+            if plan.batch_size == before.batch_size and _is_alike(profile, plan, before) and _is_predicted(costs, plan):
                 return plan
         return None
 
@@ -316,10 +316,10 @@ def _is_alike(profile: Profile, plan: Plan, before: Plan) -> bool:
     return alike and draws_alike(profile.graph, plan, before)
 
 
-def _is_predicted(profile: Profile, plan: Plan) -> bool:
+def _is_predicted(costs: Costs, plan: Plan) -> bool:
     """Return whether a plan has a prediction, by which its steps are watched."""
     try:
-        prediction(Costs(profile), plan)
+        prediction(costs, plan)
     except PlanError:
         return False
     return True
@@ -329,22 +329,22 @@ def _is_synchronous(plan: Plan) -> bool:
     return plan.execution.stale is None and plan.gradient_sync == "all_reduce"
 
 
-def on_part(plan: Plan, profile: Profile) -> Plan | None:
+def on_part(plan: Plan, costs: Costs) -> Plan | None:
     """Return a plan for some of its devices, which computes the same on them; None where it uses others, too.
 
     Parameters
     ----------
     plan : the plan.
-    profile : of the network, on some of the plan's devices.
+    costs : of the network, on some of the plan's devices.
     """
-    devices = tuple(device.name for device in profile.cluster.devices)
+    devices = tuple(device.name for device in costs.profile.cluster.devices)
     if not {plan.devices[device] for device in plan.used}.issubset(devices):
         return None
     stages = tuple(
         dataclasses.replace(stage, devices=tuple(devices.index(plan.devices[device]) for device in stage.devices)) for stage in plan.stages
     )
     part = dataclasses.replace(plan, devices=devices, stages=stages, predicted=None, alternatives=(), contributions=(), proof=None)
-    return part if plan.predicted is None else dataclasses.replace(part, predicted=prediction(Costs(profile), part))
+    return part if plan.predicted is None else dataclasses.replace(part, predicted=prediction(costs, part))
 
 
 def to_leave_out(lost: Sequence[Sequence[int]], slowness: Mapping[int, float]) -> set[int]:

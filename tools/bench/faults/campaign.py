@@ -7,7 +7,9 @@ long it is started again or continued, if ever; at no time all are lost. The wei
 batch are compared with those of one device, and every batch has to be counted once. A wait for the next step counts from the fault, where
 a worker hangs from its detection; where another fault comes before that step, the bound is for what follows the last one.
 
-    python -m tools.bench.faults.campaign [--runs 100] [--json faults.json] [--resume]
+With --trying, all trainings are of the network for which another plan is tried soon after the first step, and a fault comes then.
+
+    python -m tools.bench.faults.campaign [--runs 100] [--trying] [--json faults.json] [--resume]
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tools.bench.faults.faulty_workers import (
     MOMENT_S,
     MOMENTS,
     TIMEOUT_S,
+    TRYING,
     WORKERS,
     Fault,
     Happened,
@@ -46,6 +49,7 @@ from tools.results.records import Column, Row
 
 EPOCHS = 8
 MOST_ERROR, MOST_WAIT_S = 1e-8, 10.0
+TRIES = "images"  # the network for which another plan than the first is tried
 
 FORM = TableForm(
     "faults",
@@ -53,6 +57,7 @@ FORM = TableForm(
     (
         Column("network", "network"),
         Column("by", "trained by"),
+        Column("first", "first fault"),
         Column("runs", "runs"),
         Column("ended", "ended", ".0f", "at_least"),
         Column("faults", "faults"),
@@ -66,23 +71,27 @@ FORM = TableForm(
         Column("twofold_s", "worst of them, with both", ".1f"),
         Column("left", "processes left", ".0f", "at_most"),
     ),
+    case=("first",),
 )
 
 
-def drawn_faults(seed: int, kinds: Sequence[str] = KINDS) -> list[Fault]:
+def drawn_faults(seed: int, kinds: Sequence[str] = KINDS, trying: bool = False) -> list[Fault]:
     """Return the faults of a run, at no time of which all workers are lost.
 
     Parameters
     ----------
     seed : of all that is drawn.
     kinds : of the faults.
+    trying : whether the first one comes while a plan is tried.
     """
     rng = np.random.default_rng(seed)
     faults: list[Fault] = []
     away: list[tuple[float, float, int]] = []
     for at_s in sorted(rng.uniform(0.0, 14.0, int(rng.integers(1, 4))).tolist()):
         kind, worker, moment = str(rng.choice(kinds)), int(rng.integers(WORKERS)), str(rng.choice(["", "", *MOMENTS]))
-        if moment == MEASURING:  # before the first step
+        if trying and not faults:
+            moment, at_s = TRYING, 0.0
+        elif moment == MEASURING:  # before the first step
             moment, at_s = (moment, 0.0) if not faults else ("", at_s)
         back_s = None if rng.random() < 0.3 else float(rng.uniform(1.0, 12.0))
         until_s = at_s + 2 * TIMEOUT_S + 20.0 + MOMENT_S + (1e9 if back_s is None else back_s)  # a worker that starts again takes its time
@@ -120,6 +129,7 @@ def run(
     undisturbed: Mapping[str, tuple[dict[str, Any], list[np.ndarray]]],
     start: Callable[[], Workers] = Workers,
     kinds: Sequence[str] = KINDS,
+    trying: bool = False,
 ) -> dict[str, Any]:
     """Return what a training under drawn faults came to.
 
@@ -128,11 +138,11 @@ def run(
     seed : of all that is drawn.
     undisturbed : network -> figures and weights of one device.
     start : starts workers.
-    kinds : of the faults.
+    kinds, trying : as for `drawn_faults`.
     """
-    network = list(NETWORKS)[seed % len(NETWORKS)]
+    network = TRIES if trying else list(NETWORKS)[seed % len(NETWORKS)]
     by = ("trainer", "distribute")[seed // len(NETWORKS) % 2]
-    faults, happened = drawn_faults(seed, kinds), list[Happened]()
+    faults, happened = drawn_faults(seed, kinds, trying), list[Happened]()
     measure = "first" if any(fault.moment == MEASURING for fault in faults) else "steps"
     record: dict[str, Any] = {"seed": seed, "network": network, "by": by}
     workers = start()
@@ -204,21 +214,22 @@ def waits_s(case: Mapping[str, Any]) -> tuple[list[float], list[float]]:
     return parts
 
 
-def rows(cases: Sequence[Mapping[str, Any]]) -> list[Row]:
+def rows(cases: Sequence[Mapping[str, Any]], first: str) -> list[Row]:
     """Return a row for each network and way of training, and one for all.
 
     Parameters
     ----------
     cases : as `run` returns them.
+    first : how the first fault of each is called.
     """
     groups = sorted({(case["network"], case["by"]) for case in cases})
-    found = [_row(*group, [case for case in cases if (case["network"], case["by"]) == group]) for group in groups]
-    return [*found, _row("all", "-", cases)]
+    found = [_row(*group, first, [case for case in cases if (case["network"], case["by"]) == group]) for group in groups]
+    return [*found, _row("all", "-", first, cases)]
 
 
-def _row(network: str, by: str, cases: Sequence[Mapping[str, Any]]) -> Row:
+def _row(network: str, by: str, first: str, cases: Sequence[Mapping[str, Any]]) -> Row:
     cells, wanted = figures(cases)
-    return table_row({"network": network, "by": by, **cells}, wanted)
+    return table_row({"network": network, "by": by, "first": first, **cells}, wanted)
 
 
 def figures(cases: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, float | None]]:
@@ -244,10 +255,10 @@ def figures(cases: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[st
     return cells, {"ended": float(len(cases)), "counted": float(len(cases)), "left": 0.0}
 
 
-def undisturbed_trainings() -> dict[str, tuple[dict[str, Any], list[np.ndarray]]]:
+def undisturbed_trainings(networks: Sequence[str]) -> dict[str, tuple[dict[str, Any], list[np.ndarray]]]:
     """Return the figures and weights of each network that one device has trained."""
     undisturbed = {}
-    for network in NETWORKS:
+    for network in networks:
         with tempfile.TemporaryDirectory(prefix="hetero_mtf-faults-") as name:
             folder = pathlib.Path(name)
             trained(network, "one device", folder).communicate()
@@ -256,7 +267,7 @@ def undisturbed_trainings() -> dict[str, tuple[dict[str, Any], list[np.ndarray]]
 
 
 def measured(
-    runs: int, output: Output, start: Callable[[], Workers] = Workers, kinds: Sequence[str] = KINDS
+    runs: int, output: Output, start: Callable[[], Workers] = Workers, kinds: Sequence[str] = KINDS, trying: bool = False
 ) -> Sequence[Mapping[str, Any]]:
     """Return what trainings under faults came to, those that were there before among them.
 
@@ -264,22 +275,23 @@ def measured(
     ----------
     runs : trainings, by seeds from 1.
     output : of the command.
-    start, kinds : as for `run`.
+    start, kinds, trying : as for `run`.
     """
     cases = Cases(output)
     seeds = [seed for seed in range(1, runs + 1) if cases.find(seed=seed) is None]
-    undisturbed = undisturbed_trainings() if seeds else {}
+    undisturbed = undisturbed_trainings([TRIES] if trying else list(NETWORKS)) if seeds else {}
     for seed in seeds:
-        cases.measure(f"seed {seed}", lambda seed=seed: run(seed, undisturbed, start, kinds))  # type: ignore[misc]
+        cases.measure(f"seed {seed}", lambda seed=seed: run(seed, undisturbed, start, kinds, trying))  # type: ignore[misc]
     return cases.done
 
 
 @click.command(help=__doc__)
 @click.option("--runs", default=100, show_default=True, help="Trainings, by seeds from 1.")
+@click.option("--trying", is_flag=True, help="A fault comes while a plan is tried, first of all.")
 @output_options(after="run", resumes=True)
-def main(runs: int, output: Output) -> None:
+def main(runs: int, trying: bool, output: Output) -> None:
     """Train under faults, and print the table."""
-    output.report(FORM, rows(measured(runs, output)))
+    output.report(FORM, rows(measured(runs, output, trying=trying), f"while {TRYING}" if trying else "drawn"))
 
 
 if __name__ == "__main__":

@@ -24,12 +24,12 @@ LIMIT_S = 300.0  # of a run
 MOMENT_S = 8.0  # that a moment is waited for; then the fault happens all the same
 KINDS = ("killed", "stopped")
 CUTS = ("cut off", "cut from one")  # from the program and all workers, or from the next worker only
-MEASURING = "measuring devices"
+MEASURING, TRYING = "measuring devices", "trying a plan"
 MOMENTS = {  # what a training says then
     MEASURING: re.compile("^calibrating$"),
     "saving": re.compile("^saving$"),
     "mirroring": re.compile("^mirroring$"),
-    "trying a plan": re.compile("; trying "),
+    TRYING: re.compile("; trying "),
     "moving": re.compile("moved to|back to|training goes on with"),
 }
 

@@ -21,12 +21,14 @@ from tools.results.output import Output, output_options
 from tools.results.publication import table_row
 from tools.results.records import Column, Row
 
-_AT = next(at for at, column in enumerate(campaign.FORM.columns) if column.key == "back")
+_COLUMNS = [column for column in campaign.FORM.columns if column.key != "first"]
+_AT = next(at for at, column in enumerate(_COLUMNS) if column.key == "back")
 FORM = dataclasses.replace(
     campaign.FORM,
     name="faults_between_hosts",
     title="Trainings that go on without hosts",
-    columns=(*campaign.FORM.columns[:_AT], Column("cuts", "of them cuts"), *campaign.FORM.columns[_AT:]),
+    columns=(*_COLUMNS[:_AT], Column("cuts", "of them cuts"), *_COLUMNS[_AT:]),
+    case=(),
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tools.bench.faults import campaign
 from tools.bench.faults.campaign import EPOCHS, FORM, STEPS, compared, drawn_faults, rows, waits_s
-from tools.bench.faults.faulty_workers import KINDS, MEASURING, MOMENTS, TIMEOUT_S, WORKERS, Fault, Happened, Said, acting
+from tools.bench.faults.faulty_workers import KINDS, MEASURING, MOMENTS, TIMEOUT_S, TRYING, WORKERS, Fault, Happened, Said, acting
 from tools.results.publication import shown
 
 
@@ -31,6 +31,13 @@ def test_the_same_faults_are_drawn_from_a_seed_and_never_all_workers_are_away() 
         for now in faults:
             away = {f.worker for f in faults if f.at_s <= now.at_s and (f.back_s is None or f.at_s + f.back_s + TIMEOUT_S > now.at_s)}
             assert len(away) < WORKERS
+
+
+def test_a_fault_comes_first_while_a_plan_is_tried_where_that_is_asked_for() -> None:
+    for seed in range(1, 21):
+        first, *others = drawn_faults(seed, trying=True)
+        assert (first.at_s, first.moment) == (0.0, TRYING) and first.kind in KINDS
+        assert [fault.at_s for fault in others] == sorted(fault.at_s for fault in others)
 
 
 def test_a_weight_or_loss_that_differs_and_a_batch_that_is_counted_twice_are_seen() -> None:
@@ -99,10 +106,10 @@ def test_a_training_that_failed_is_a_miss() -> None:
     good = {"network": "images", "by": "trainer", "faults": [[1.0, *Fault(0.5, 1, "killed", 2.0, "saving"), "saving"]], "left": 0}
     good |= {"error": 1e-12, "counted": True, "waits_s": [2.0]}
     bad = {"network": "images", "by": "trainer", "faults": [], "left": 0, "failure": "ended with 1"}
-    found = rows([good, bad])
+    found = rows([good, bad], "drawn")
     assert [row.texts["network"] for row in found] == ["images", "all"] and found[1].numbers["ended"] == 1
     assert "| 1 | ≥ 2 ✗ |" in shown(FORM, found) and found[0].numbers["back"] == 1
-    assert found[0].texts["moments"] == "0/1/0/0/0"
+    assert found[0].texts["moments"] == "0/1/0/0/0" and {row.texts["first"] for row in found} == {"drawn"}
 
 
 def test_a_wait_in_which_another_fault_happens_is_kept_apart() -> None:

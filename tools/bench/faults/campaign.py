@@ -14,6 +14,7 @@ With --trying, all trainings are of the network for which another plan is tried 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -153,8 +154,9 @@ def run(
             said = Said(process)
             with acting(workers, faults, happened, said):
                 try:
-                    code = process.wait(LIMIT_S)
-                except subprocess.TimeoutExpired:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(LIMIT_S)
+                finally:  # also where the campaign is ended meanwhile
                     process.kill()
                     code = process.wait()
                 said.join()

@@ -82,6 +82,7 @@ RUNS = (
     BenchRun("mixing", "tools.bench.mixing", 2, ("mixing",)),
     BenchRun("feeding", "tools.bench.step.feeding", 3, ("feeding",)),
     BenchRun("exposed", "tools.bench.step.exposed", 12, ("exposed",)),
+    BenchRun("kernel_gradients", "tools.bench.step.kernel_gradients", 2, ("kernel_gradients",)),
     BenchRun("emulation_sending", "tools.bench.emulation.sending", 3, ("emulation_sending",)),
     BenchRun("emulation_periods", "tools.bench.emulation.periods", 6, ("emulation_periods",)),
     BenchRun("graph_size", "tools.bench.graph_size", 2, ("graph_size",)),

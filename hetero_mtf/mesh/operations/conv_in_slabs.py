@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
-from hetero_mtf.mesh.operations.conv import KERNELS, Direct, bilinear
-from hetero_mtf.mesh.operations.halo import exchange_halo
+from hetero_mtf.mesh.operations.conv import Direct, bilinear
+from hetero_mtf.mesh.operations.halo import exchange_halo, read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
 from hetero_mtf.mesh.operations.pool import pad_space
 from hetero_mtf.mesh.operations.transfer import Interval
+from hetero_mtf.mesh.operations.turned_convolution import Turned, read_sides
 
 _THIN = 0.25  # of a slab that its halo may be for all dimensions to be padded together
 
@@ -59,10 +60,11 @@ def convolve_slabs(
     less than to pad the others beforehand, for which the kernels' gradients take longer too. A thin slab is padded beforehand.
 
     The gradients are convolutions themselves: that of the input, of the gradient of the output with its halo by the kernel turned round;
-    that of the kernel, of the same by the input's own slab. So no halo of the input is kept, copied, or added up with those of others.
+    that of a kernel of no more output than input channels, of the same by the input's own slab. So no halo of the input is kept, copied,
+    or added up with those of others. Kernels of more output channels take longer so: the input is joined again with its halo for them.
     """
     batch, *space, _ = x.shape.dims
-    *taps, _, channels_out = kernel.shape.dims
+    *taps, channels_in, channels_out = kernel.shape.dims
     made, renamed, whole = spatial(space, extents)
     output = mtf.Shape([batch, *made, channels_out])
     window = [k.size for k in taps]
@@ -70,17 +72,25 @@ def convolve_slabs(
     name, unsplit = f"conv{len(space)}d", [*whole, *taps]
     if mirrored is None:
         return bilinear(name, rule, x, kernel, output, unsplit, renamed)
-    own, turned = mirrored.x, _Turned(len(taps))
+    own, turned = mirrored.x, Turned(len(taps))
+
+    def input_gradient(_: Processor, weights: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+        return turned.input_gradient(weights, read)
+
+    def kernel_gradient(p: Processor, value: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+        return turned.kernel_gradient(value, read, p.shapes[0])
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
-        sides = [(k // 2, (k - 1) // 2) if at != along else (0, 0) for at, k in enumerate(window)]
+        sides = [each if at != along else (0, 0) for at, each in enumerate(read_sides(window, "SAME"))]
         read = pad_space(exchange_halo(dy, made[along], mirrored.ranges, mirrored.read), sides)
         dx, dw = [(own.shape, own.dtype)], [(kernel.shape, kernel.dtype)]
-        to_input = Local(f"{name}_input_gradient", turned.input_gradient, [kernel, read], dx, summed=[channels_out], unsplit=unsplit)
-        summed = own.shape.dims[:-1]
-        to_kernel = Local(
-            f"{name}_kernel_gradient", turned.kernel_gradient, [own, read], dw, summed=summed, unsplit=unsplit, after=to_input
-        )
+        to_input = Local(f"{name}_input_gradient", input_gradient, [kernel, read], dx, summed=[channels_out], unsplit=unsplit)
+        function: Callable[..., tf.Tensor]
+        if channels_in.size < channels_out.size:
+            function, inputs, summed = rule.kernel_gradient, [read_again(x, dy), dy], [*x.shape.dims[:-1], *output.dims[:-1]]
+        else:
+            function, inputs, summed = kernel_gradient, [own, read], own.shape.dims[:-1]
+        to_kernel = Local(f"{name}_kernel_gradient", function, inputs, dw, summed=summed, unsplit=unsplit, after=to_input)
         return [to_input.outputs[0], None, to_kernel.outputs[0]]
 
     def forward(p: Processor, _: tf.Tensor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -128,24 +138,3 @@ class _InSlabs:
         """Return what "same" adds to each dimension beside the halo."""
         sides = [(0, 0), *(((k - 1) // 2, k // 2) for k in self._window), (0, 0)]
         return [(before - front, after - back) for (before, after), (front, back) in zip(sides, self._halo(p))]
-
-
-class _Turned:
-    """The gradients of a convolution from that of its output, padded so that windows over it give the positions of the input."""
-
-    def __init__(self, rank: int) -> None:
-        self._forward, _, self._to_kernel = KERNELS[rank]
-        self._rank, self._options = rank, {"strides": [1] * (rank + 2), "padding": "VALID"}
-
-    def input_gradient(self, _: Processor, weights: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
-        return self._forward(input=read, filter=self._turn(weights), **self._options)
-
-    def kernel_gradient(self, p: Processor, value: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
-        *taps, channels_in, channels_out = p.shapes[0]
-        sizes = [*taps, channels_out, channels_in]
-        return self._turn(self._to_kernel(input=read, filter_sizes=sizes, out_backprop=value, **self._options))
-
-    def _turn(self, weights: tf.Tensor) -> tf.Tensor:
-        """Return a kernel with its taps in reverse order, and with input and output channels exchanged."""
-        taps = list(range(self._rank))
-        return tf.transpose(tf.reverse(weights, taps), [*taps, self._rank + 1, self._rank])

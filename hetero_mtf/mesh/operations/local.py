@@ -25,11 +25,13 @@ class Processor:
     pnum : number of the processor in its mesh.
     shapes : (outputs,) the static shape of each output's slice on it.
     begins : (outputs,) where that slice begins in the whole tensor.
+    device : TensorFlow device string.
     """
 
     pnum: int
     shapes: tuple[list[int], ...]
     begins: tuple[list[int], ...]
+    device: str
 
 
 class Local(mtf.Operation):
@@ -106,7 +108,7 @@ def _lower_local(operation: Local, lowering: Lowering) -> None:
         shapes = tuple(impl.processor_shape(tensor.shape, pnum) for tensor in operation.outputs)
         begins = tuple(impl.slice_begin(tensor.shape, pnum) for tensor in operation.outputs)
         with tf.device(device), tf.control_dependencies(_first(operation, lowering, pnum)), lowering.task_gate(operation, pnum):
-            results.append(_apply(operation, Processor(pnum, shapes, begins), slices))
+            results.append(_apply(operation, Processor(pnum, shapes, begins, device), slices))
         lowering.record_computed(operation, pnum, results[-1])
     lowering.operations[operation] = results
     if operation.after is not None and lowering.is_read(operation):

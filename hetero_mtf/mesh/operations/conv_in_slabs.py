@@ -12,11 +12,11 @@ from hetero_mtf.mesh.operations.conv import Direct, bilinear
 from hetero_mtf.mesh.operations.halo import exchange_halo, read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
-from hetero_mtf.mesh.operations.pool import pad_space
 from hetero_mtf.mesh.operations.transfer import Interval
-from hetero_mtf.mesh.operations.turned_convolution import Turned, read_sides
+from hetero_mtf.mesh.operations.turned_convolution import Turned, kernel_form, read_sides, same_sides
 
-_THIN = 0.25  # of a slab that its halo may be for all dimensions to be padded together
+# Of a slab that its halo may be for all dimensions to be padded together, and for the gradient of a kernel, which takes longer otherwise.
+_THIN, _THIN_TO_KERNEL = 0.25, 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,24 +72,17 @@ def convolve_slabs(
     name, unsplit = f"conv{len(space)}d", [*whole, *taps]
     if mirrored is None:
         return bilinear(name, rule, x, kernel, output, unsplit, renamed)
-    own, turned = mirrored.x, Turned(len(taps))
-
-    def input_gradient(_: Processor, weights: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
-        return turned.input_gradient(weights, read)
-
-    def kernel_gradient(p: Processor, value: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
-        return turned.kernel_gradient(value, read, p.shapes[0])
+    own, mirror = mirrored.x, _Mirror(window, along)
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
-        sides = [each if at != along else (0, 0) for at, each in enumerate(read_sides(window, "SAME"))]
-        read = pad_space(exchange_halo(dy, made[along], mirrored.ranges, mirrored.read), sides)
+        read = exchange_halo(dy, made[along], mirrored.ranges, mirrored.read)
         dx, dw = [(own.shape, own.dtype)], [(kernel.shape, kernel.dtype)]
-        to_input = Local(f"{name}_input_gradient", input_gradient, [kernel, read], dx, summed=[channels_out], unsplit=unsplit)
+        to_input = Local(f"{name}_input_gradient", mirror.input_gradient, [kernel, read], dx, summed=[channels_out], unsplit=unsplit)
         function: Callable[..., tf.Tensor]
         if channels_in.size < channels_out.size:
             function, inputs, summed = rule.kernel_gradient, [read_again(x, dy), dy], [*x.shape.dims[:-1], *output.dims[:-1]]
         else:
-            function, inputs, summed = kernel_gradient, [own, read], own.shape.dims[:-1]
+            function, inputs, summed = mirror.kernel_gradient, [own, read], own.shape.dims[:-1]
         to_kernel = Local(f"{name}_kernel_gradient", function, inputs, dw, summed=summed, unsplit=unsplit, after=to_input)
         return [to_input.outputs[0], None, to_kernel.outputs[0]]
 
@@ -121,14 +114,14 @@ class _InSlabs:
         return self._same.input_gradient(p, weights, tf.pad(dy, self._halo(p)))
 
     def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        if self._is_thin(p, value.shape):
+        if self._is_thin(p, value.shape, _THIN_TO_KERNEL):
             return self._valid.kernel_gradient(p, tf.pad(value, self._padding(p)), dy)
         return self._same.kernel_gradient(p, value, tf.pad(dy, self._halo(p)))
 
-    def _is_thin(self, p: Processor, shape: Sequence[int]) -> bool:
-        """Return whether the halo is a large part of a slice of the input."""
+    def _is_thin(self, p: Processor, shape: Sequence[int], part: float = _THIN) -> bool:
+        """Return whether the halo is more than a part of the slab, by the shape of a slice of the input."""
         halo = sum(self._halos[p.pnum])
-        return halo > _THIN * (shape[self._axis] - halo)
+        return halo > part * (shape[self._axis] - halo)
 
     def _halo(self, p: Processor) -> list[tuple[int, int]]:
         """Return the positions of the halo before and after the slab, by dimension."""
@@ -136,5 +129,28 @@ class _InSlabs:
 
     def _padding(self, p: Processor) -> list[tuple[int, int]]:
         """Return what "same" adds to each dimension beside the halo."""
-        sides = [(0, 0), *(((k - 1) // 2, k // 2) for k in self._window), (0, 0)]
+        sides = [(0, 0), *same_sides(self._window), (0, 0)]
         return [(before - front, after - back) for (before, after), (front, back) in zip(sides, self._halo(p))]
+
+
+class _Mirror:
+    """The gradients of convolutions of slabs from that of the output with its halo."""
+
+    def __init__(self, window: Sequence[int], along: int) -> None:
+        self._window, self._along, self._sides = window, along, read_sides(window, "SAME")
+        self._same, self._valid = Turned(len(window), "SAME"), Turned(len(window))
+
+    def input_gradient(self, _: Processor, weights: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+        return self._valid.input_gradient(weights, self._padded(read))
+
+    def kernel_gradient(self, p: Processor, value: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+        is_thin = self._window[self._along] - 1 > _THIN_TO_KERNEL * value.shape[1 + self._along]
+        if is_thin or kernel_form(p.shapes[0], p.device, value.dtype).padded or not all(k % 2 for k in self._window):
+            return self._valid.kernel_gradient(value, self._padded(read), p.shapes[0])
+        sides = [each if at == self._along else (0, 0) for at, each in enumerate(self._sides)]
+        return self._same.kernel_gradient(tf.pad(value, [(0, 0), *sides, (0, 0)]), read, p.shapes[0])
+
+    def _padded(self, read: tf.Tensor) -> tf.Tensor:
+        """Return the output's gradient padded in the dimensions in which it has no halo."""
+        sides = [each if at != self._along else (0, 0) for at, each in enumerate(self._sides)]
+        return tf.pad(read, [(0, 0), *sides, (0, 0)])

@@ -1,16 +1,18 @@
 """Gradients of convolutions of stride 1 as convolutions of the output's gradient by the kernel turned round.
 
 The gradient of the input is a forward convolution of the output's gradient. That of the kernel may lay windows over the input or over the
-output's gradient: in 3-D, oneDNN takes about half the time where windows lie over the one of fewer channels
-(`tools.bench.step.kernel_gradients`).
+output's gradient: in 3-D, oneDNN takes about half the time where windows lie over the one of fewer channels, and with few channels of
+both two thirds where that is padded beforehand (`tools.bench.step.kernel_gradients`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
+_FEW = 16  # channels
 KERNELS = {
     2: (tf.raw_ops.Conv2D, tf.raw_ops.Conv2DBackpropInput, tf.raw_ops.Conv2DBackpropFilter),
     3: (tf.raw_ops.Conv3D, tf.raw_ops.Conv3DBackpropInputV2, tf.raw_ops.Conv3DBackpropFilterV2),
@@ -75,8 +77,34 @@ def read_sides(window: Sequence[int], padding: str) -> list[tuple[int, int]]:
     return [(k // 2, (k - 1) // 2) if padding == "SAME" else (k - 1, k - 1) for k in window]
 
 
-def is_faster(shape: Sequence[int], device: str, dtype: tf.DType) -> bool:
-    """Return whether the gradient of a convolution's kernel takes less time with windows over the output's gradient than over the input.
+def same_sides(window: Sequence[int]) -> list[tuple[int, int]]:
+    """Return what padding "same" adds before and after each dimension, at strides of 1.
+
+    Parameters
+    ----------
+    window : (space,) positions that a window spans.
+    """
+    return [((k - 1) // 2, k // 2) for k in window]
+
+
+class KernelForm(NamedTuple):
+    """How the gradient of a convolution's kernel is computed.
+
+    Parameters
+    ----------
+    over_output : whether windows lie over the output's gradient, instead of the input.
+    padded : whether what they lie over is padded beforehand, instead of by the kernel of TensorFlow.
+    """
+
+    over_output: bool
+    padded: bool
+
+
+TENSORFLOW = KernelForm(over_output=False, padded=False)  # its own form
+
+
+def kernel_form(shape: Sequence[int], device: str, dtype: tf.DType) -> KernelForm:
+    """Return the form of a kernel's gradient that takes least time, for strides of 1; that of TensorFlow where no other is faster.
 
     Parameters
     ----------
@@ -85,5 +113,7 @@ def is_faster(shape: Sequence[int], device: str, dtype: tf.DType) -> bool:
     dtype : of its tensors; half types are left as they are, as their kernels' sums are rounded otherwise.
     """
     *taps, channels_in, channels_out = shape
-    is_on_cpu = tf.DeviceSpec.from_string(device).device_type == "CPU"
-    return len(taps) == 3 and channels_in > channels_out and is_on_cpu and dtype in (tf.float32, tf.float64)
+    if len(taps) != 3 or dtype not in (tf.float32, tf.float64) or tf.DeviceSpec.from_string(device).device_type != "CPU":
+        return TENSORFLOW
+    fewer, more = sorted((channels_in, channels_out))
+    return KernelForm(channels_in > channels_out, padded=max(taps) > 1 and more <= _FEW and more < 2 * fewer)

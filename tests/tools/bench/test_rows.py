@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tools.bench import auto, collectives, hybrid, overhead, planner, resattnet, uneven_batch, uneven_split
+from tools.bench.step import kernel_gradients
 from tools.results.publication import TableForm
 from tools.results.records import Row
 from tools.results.tables import table
@@ -111,3 +112,10 @@ def test_planning_has_its_limit_of_seconds() -> None:
     times = {"cpu_s": 6.0, "limit_s": 5.0, "wall_s": 7.0, "step_s": 0.1}
     case = {"network": "net", "layers": 9, "devices": 8, "strategy": "auto", "taken": "grid", "used": 6, "proof": proof, **times}
     assert cells(planner.TABLE, [planner.row(case)])[1][4:] == ["6.0", "≤ 5 ✗", "7.0", "100.0", "grid", "6", "optimal", "0.10%", "all"]
+
+
+def test_a_form_of_a_kernels_gradient_that_is_not_the_fastest_is_a_miss() -> None:
+    seconds = {"input": 0.4, "padded_input": 0.2, "output": 0.4, "padded_output": 0.25}
+    rows = [kernel_gradients.row((8, 8, 8), *channels, seconds) for channels in ((16, 16), (48, 16))]
+    assert [row.texts["taken"] for row in rows] == ["padded input", "output"]
+    assert [row.numbers["part"] for row in rows] == [1.0, 0.5] and cells(kernel_gradients.FORM, rows)[2][-1] == "≥ 0.9 ✗"

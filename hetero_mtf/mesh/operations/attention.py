@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import compute
-from hetero_mtf.mesh.operations.conv import bilinear
+from hetero_mtf.mesh.operations.convolution.conv import bilinear
 from hetero_mtf.mesh.operations.local import Processor
 
 

@@ -11,9 +11,9 @@ import tensorflow as tf
 from hetero_mtf.layers import kind_of
 from hetero_mtf.layers.windowed.window import dilated
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations import conv, depthwise
 from hetero_mtf.mesh.operations.compute_once import compute_once
-from hetero_mtf.mesh.operations.conv_in_slabs import convolve_slabs
+from hetero_mtf.mesh.operations.convolution import conv, depthwise
+from hetero_mtf.mesh.operations.convolution.conv_in_slabs import convolve_slabs
 from hetero_mtf.mesh.operations.local import Processor
 from hetero_mtf.program.ops.slab_windows import WindowOps
 from hetero_mtf.program.ops.value import Value

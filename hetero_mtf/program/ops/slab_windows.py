@@ -9,7 +9,7 @@ import numpy as np
 from hetero_mtf.layers.reach import Reach, same_padding
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations import pool
-from hetero_mtf.mesh.operations.conv_in_slabs import Mirrored
+from hetero_mtf.mesh.operations.convolution.conv_in_slabs import Mirrored
 from hetero_mtf.mesh.operations.halo import Halo
 from hetero_mtf.planning.layout.arrangement import mirrors, reach_of
 from hetero_mtf.program.ops.layer_context import LayerContext

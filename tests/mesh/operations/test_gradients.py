@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import mtf
-from hetero_mtf.mesh.operations import conv, depthwise, elementwise, pool
+from hetero_mtf.mesh.operations import elementwise, pool
 from hetero_mtf.mesh.operations.compute import compute
+from hetero_mtf.mesh.operations.convolution import conv, depthwise
 from hetero_mtf.mesh.operations.normalization import batch_norm as norm
 from tests.mesh.running import implementation, run, shape, with_gradients
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hetero_mtf.mesh.operations.conv import Direct
+from hetero_mtf.mesh.operations.convolution.conv import Direct
+from hetero_mtf.mesh.operations.convolution.turned_convolution import TENSORFLOW, KernelForm, kernel_form
 from hetero_mtf.mesh.operations.local import Processor
-from hetero_mtf.mesh.operations.turned_convolution import TENSORFLOW, KernelForm, kernel_form
 
 CPU, GPU = "/job:worker/task:1/device:CPU:0", "/job:worker/task:1/device:GPU:0"
 

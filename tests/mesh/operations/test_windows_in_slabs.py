@@ -17,7 +17,8 @@ from hetero_mtf.layers.windowed.window import dilated, window_shape
 from hetero_mtf.mesh.compat import mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering
-from hetero_mtf.mesh.operations import conv, pool
+from hetero_mtf.mesh.operations import pool
+from hetero_mtf.mesh.operations.convolution import conv
 from hetero_mtf.mesh.operations.halo import exchange_halo
 from tests.cases import examples
 from tests.mesh.running import quick, shape

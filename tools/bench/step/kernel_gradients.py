@@ -53,7 +53,7 @@ def measured(extents: Sequence[int], channels_in: int, channels_out: int, rounds
     """
     import tensorflow as tf
 
-    from hetero_mtf.mesh.operations.turned_convolution import KERNELS, Turned
+    from hetero_mtf.mesh.operations.convolution.turned_convolution import KERNELS, Turned
 
     shape, strides, sides = [3, 3, 3, channels_in, channels_out], [1] * 5, [(0, 0), (1, 1), (1, 1), (1, 1), (0, 0)]
     to_kernel = KERNELS[3][2]
@@ -97,7 +97,7 @@ def row(extents: Sequence[int], channels_in: int, channels_out: int, seconds: di
     """
     import tensorflow as tf
 
-    from hetero_mtf.mesh.operations.turned_convolution import kernel_form
+    from hetero_mtf.mesh.operations.convolution.turned_convolution import kernel_form
 
     form = kernel_form((3, 3, 3, channels_in, channels_out), CPU, tf.float32)
     taken = next(name for name, each in FORMS.items() if each == form)

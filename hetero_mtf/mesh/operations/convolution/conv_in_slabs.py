@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
-from hetero_mtf.mesh.operations.conv import Direct, bilinear
+from hetero_mtf.mesh.operations.convolution.conv import Direct, bilinear
+from hetero_mtf.mesh.operations.convolution.turned_convolution import Turned, kernel_form, read_sides, same_sides
 from hetero_mtf.mesh.operations.halo import exchange_halo, read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
 from hetero_mtf.mesh.operations.transfer import Interval
-from hetero_mtf.mesh.operations.turned_convolution import Turned, kernel_form, read_sides, same_sides
 
 # Of a slab that its halo may be for all dimensions to be padded together, and for the gradient of a kernel, which takes longer otherwise.
 _THIN, _THIN_TO_KERNEL = 0.25, 1.0

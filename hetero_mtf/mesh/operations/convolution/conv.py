@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import NOT_RENAMED, Renamed
-from hetero_mtf.mesh.operations.depthwise import convolved_in_groups
+from hetero_mtf.mesh.operations.convolution.depthwise import convolved_in_groups
+from hetero_mtf.mesh.operations.convolution.turned_convolution import KERNELS, TENSORFLOW, Turned, kernel_form, read_sides, same_sides
 from hetero_mtf.mesh.operations.halo import read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
-from hetero_mtf.mesh.operations.turned_convolution import KERNELS, TENSORFLOW, Turned, kernel_form, read_sides, same_sides
 
 
 def convolve(

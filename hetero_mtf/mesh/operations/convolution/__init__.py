@@ -1,0 +1,1 @@
+"""Convolutions on slices: whole, in slabs, depthwise, and their gradients."""

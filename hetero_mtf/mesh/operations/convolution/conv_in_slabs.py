@@ -13,6 +13,7 @@ from hetero_mtf.mesh.operations.convolution.turned_convolution import Turned, ke
 from hetero_mtf.mesh.operations.halo import exchange_halo, read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
+from hetero_mtf.mesh.operations.pool import pad_space
 from hetero_mtf.mesh.operations.transfer import Interval
 
 # Of a slab that its halo may be for all dimensions to be padded together, and for the gradient of a kernel, which takes longer otherwise.
@@ -75,7 +76,8 @@ def convolve_slabs(
     own, mirror = mirrored.x, _Mirror(window, along)
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
-        read = exchange_halo(dy, made[along], mirrored.ranges, mirrored.read)
+        sides = [each if at != along else (0, 0) for at, each in enumerate(read_sides(window, "SAME"))]
+        read = pad_space(exchange_halo(dy, made[along], mirrored.ranges, mirrored.read), sides)
         dx, dw = [(own.shape, own.dtype)], [(kernel.shape, kernel.dtype)]
         to_input = Local(f"{name}_input_gradient", mirror.input_gradient, [kernel, read], dx, summed=[channels_out], unsplit=unsplit)
         function: Callable[..., tf.Tensor]
@@ -134,23 +136,27 @@ class _InSlabs:
 
 
 class _Mirror:
-    """The gradients of convolutions of slabs from that of the output with its halo."""
+    """The gradients of convolutions of slabs from that of the output, with its halo and padded in the other dimensions."""
 
     def __init__(self, window: Sequence[int], along: int) -> None:
         self._window, self._along, self._sides = window, along, read_sides(window, "SAME")
         self._same, self._valid = Turned(len(window), "SAME"), Turned(len(window))
 
     def input_gradient(self, _: Processor, weights: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
-        return self._valid.input_gradient(weights, self._padded(read))
+        return self._valid.input_gradient(weights, read)
 
     def kernel_gradient(self, p: Processor, value: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
-        is_thin = self._window[self._along] - 1 > _THIN_TO_KERNEL * value.shape[1 + self._along]
-        if is_thin or kernel_form(p.shapes[0], p.device, value.dtype).padded or not all(k % 2 for k in self._window):
-            return self._valid.kernel_gradient(value, self._padded(read), p.shapes[0])
+        if not self._takes_same(p, value):
+            return self._valid.kernel_gradient(value, read, p.shapes[0])
         sides = [each if at == self._along else (0, 0) for at, each in enumerate(self._sides)]
-        return self._same.kernel_gradient(tf.pad(value, [(0, 0), *sides, (0, 0)]), read, p.shapes[0])
+        begins = [before if at != self._along else 0 for at, (before, _) in enumerate(self._sides)]
+        extents = [n + sum(each) for n, each in zip(value.shape.as_list()[1:-1], sides)]
+        unpadded = tf.slice(read, [0, *begins, 0], [read.shape[0], *extents, read.shape[-1]])
+        return self._same.kernel_gradient(tf.pad(value, [(0, 0), *sides, (0, 0)]), unpadded, p.shapes[0])
 
-    def _padded(self, read: tf.Tensor) -> tf.Tensor:
-        """Return the output's gradient padded in the dimensions in which it has no halo."""
-        sides = [each if at != self._along else (0, 0) for at, each in enumerate(self._sides)]
-        return tf.pad(read, [(0, 0), *sides, (0, 0)])
+    def _takes_same(self, p: Processor, value: tf.Tensor) -> bool:
+        """Return whether it is faster for TensorFlow to pad; an input of more channels would take more memory than that saves time."""
+        *window, channels_in, channels_out = p.shapes[0]
+        is_thin = window[self._along] - 1 > _THIN_TO_KERNEL * value.shape[1 + self._along]
+        is_padded = kernel_form(p.shapes[0], p.device, value.dtype).padded
+        return channels_in == channels_out and not is_thin and not is_padded and all(k % 2 for k in window)

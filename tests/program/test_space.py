@@ -64,6 +64,21 @@ def test_what_other_libraries_refuse_in_uneven_slabs_has_the_numbers_of_one_devi
         compare(model, hm.Plan.space(model, slabs, cluster, batch), cluster, batch)
 
 
+@pytest.mark.parametrize("slabs", [(4, 3), (1, 6)])
+def test_every_form_of_a_kernels_gradient_has_the_numbers_of_one_device(slabs: tuple[int, int]) -> None:
+    """Windows over either tensor, padded beforehand or not: by more or fewer channels, at most 16, a slab thinner than its halo."""
+    keras.config.set_floatx("float64")
+
+    def convolved(x: Any) -> Any:
+        for filters in (17, 17, 3, 3):
+            x = keras.layers.Conv3D(filters, 3, padding="same", activation="tanh")(x)
+        return x
+
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        model = volume(convolved)
+        compare(model, hm.Plan.space(model, slabs, cluster, 1), cluster, 1)
+
+
 def unet2d() -> keras.Model:
     """Return a U-Net of images, with batch norm, pools and repetition."""
     layers = keras.layers

@@ -143,9 +143,9 @@ def curve_row(case: dict[str, Any]) -> Row:
 
 
 def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
-    ordered = sorted(zip(values, weights))
+    ordered, half = sorted(zip(values, weights)), sum(weights) / 2
     reached = itertools.accumulate(weight for _, weight in ordered)
-    return next(value for (value, _), sofar in zip(ordered, reached) if sofar >= sum(weights) / 2)
+    return next(value for (value, _), so_far in zip(ordered, reached) if so_far >= half)
 
 
 @click.command(help=__doc__)

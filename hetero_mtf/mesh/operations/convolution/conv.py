@@ -12,7 +12,15 @@ import tensorflow as tf
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.compute import NOT_RENAMED, Renamed
 from hetero_mtf.mesh.operations.convolution.depthwise import convolved_in_groups
-from hetero_mtf.mesh.operations.convolution.turned_convolution import KERNELS, TENSORFLOW, Turned, kernel_form, read_sides, same_sides
+from hetero_mtf.mesh.operations.convolution.turned_convolution import (
+    KERNELS,
+    TENSORFLOW,
+    Turned,
+    kernel_form,
+    pad_sides,
+    read_sides,
+    window_sides,
+)
 from hetero_mtf.mesh.operations.halo import read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
@@ -150,7 +158,7 @@ class Direct:
     def __init__(self, rank: int, strides: Sequence[int], padding: str) -> None:
         self._forward, self._to_input, self._to_kernel = KERNELS[rank]
         self._options = {"strides": [1, *strides, 1], "padding": padding}
-        self._rank, self._padding, self._has_forms = rank, padding, set(strides) == {1}
+        self._rank, self._padding, self._has_stride_one = rank, padding, set(strides) == {1}
 
     def forward(self, _: Processor, value: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         return self._forward(input=value, filter=weights, **self._options)
@@ -160,19 +168,19 @@ class Direct:
 
     def kernel_gradient(self, p: Processor, value: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         shape = p.shapes[0]
-        form = kernel_form(shape, p.device, dy.dtype) if self._has_forms else TENSORFLOW
+        form = kernel_form(shape, p.device, dy.dtype) if self._has_stride_one else TENSORFLOW
         if form.over_output:
             return self._over_output(value, dy, shape, form.padded)
         options = self._options
         if form.padded and self._padding == "SAME":
-            value, options = tf.pad(value, [(0, 0), *same_sides(shape[:-2]), (0, 0)]), {**options, "padding": "VALID"}
+            value, options = pad_sides(value, window_sides(shape[:-2])), {**options, "padding": "VALID"}
         return self._to_kernel(input=value, filter_sizes=shape, out_backprop=dy, **options)
 
     def _over_output(self, value: tf.Tensor, dy: tf.Tensor, shape: Sequence[int], is_padded: bool) -> tf.Tensor:
         window = shape[:-2]
         if self._padding == "SAME" and not is_padded and all(k % 2 for k in window):
             return Turned(self._rank, "SAME").kernel_gradient(value, dy, shape)
-        return Turned(self._rank).kernel_gradient(value, tf.pad(dy, [(0, 0), *read_sides(window, self._padding), (0, 0)]), shape)
+        return Turned(self._rank).kernel_gradient(value, pad_sides(dy, read_sides(window, self._padding)), shape)
 
 
 class _Derived:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.operations.convolution.conv import Direct, bilinear
-from hetero_mtf.mesh.operations.convolution.turned_convolution import Turned, kernel_form, read_sides, same_sides
+from hetero_mtf.mesh.operations.convolution.turned_convolution import Turned, has_forms, kernel_form, pad_sides, read_sides, window_sides
 from hetero_mtf.mesh.operations.halo import exchange_halo, read_again
 from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.output_space import spatial
@@ -76,8 +76,7 @@ def convolve_slabs(
     own, mirror = mirrored.x, _Mirror(window, along)
 
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor | None]:
-        sides = [each if at != along else (0, 0) for at, each in enumerate(read_sides(window, "SAME"))]
-        read = pad_space(exchange_halo(dy, made[along], mirrored.ranges, mirrored.read), sides)
+        read = pad_space(exchange_halo(dy, made[along], mirrored.ranges, mirrored.read), mirror.across)
         dx, dw = [(own.shape, own.dtype)], [(kernel.shape, kernel.dtype)]
         to_input = Local(f"{name}_input_gradient", mirror.input_gradient, [kernel, read], dx, summed=[channels_out], unsplit=unsplit)
         function: Callable[..., tf.Tensor]
@@ -131,16 +130,23 @@ class _InSlabs:
 
     def _padding(self, p: Processor) -> list[tuple[int, int]]:
         """Return what "same" adds to each dimension beside the halo."""
-        sides = [(0, 0), *same_sides(self._window), (0, 0)]
+        sides = [(0, 0), *window_sides(self._window), (0, 0)]
         return [(before - front, after - back) for (before, after), (front, back) in zip(sides, self._halo(p))]
 
 
 class _Mirror:
-    """The gradients of convolutions of slabs from that of the output, with its halo and padded in the other dimensions."""
+    """The gradients of convolutions of slabs from that of the output, with its halo and padded in the other dimensions.
+
+    Attributes
+    ----------
+    across : (space,) by how much it is padded.
+    """
 
     def __init__(self, window: Sequence[int], along: int) -> None:
-        self._window, self._along, self._sides = window, along, read_sides(window, "SAME")
-        self._same, self._valid = Turned(len(window), "SAME"), Turned(len(window))
+        sides = read_sides(window, "SAME")
+        self.across = [(0, 0) if at == along else each for at, each in enumerate(sides)]
+        self._halo = [each if at == along else (0, 0) for at, each in enumerate(sides)]
+        self._axis, self._same, self._valid = 1 + along, Turned(len(window), "SAME"), Turned(len(window))
 
     def input_gradient(self, _: Processor, weights: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
         return self._valid.input_gradient(weights, read)
@@ -148,15 +154,15 @@ class _Mirror:
     def kernel_gradient(self, p: Processor, value: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
         if not self._takes_same(p, value):
             return self._valid.kernel_gradient(value, read, p.shapes[0])
-        sides = [each if at == self._along else (0, 0) for at, each in enumerate(self._sides)]
-        begins = [before if at != self._along else 0 for at, (before, _) in enumerate(self._sides)]
-        extents = [n + sum(each) for n, each in zip(value.shape.as_list()[1:-1], sides)]
-        unpadded = tf.slice(read, [0, *begins, 0], [read.shape[0], *extents, read.shape[-1]])
-        return self._same.kernel_gradient(tf.pad(value, [(0, 0), *sides, (0, 0)]), unpadded, p.shapes[0])
+        wider = pad_sides(value, self._halo)
+        unpadded = tf.slice(read, [0, *(before for before, _ in self.across), 0], [*wider.shape[:-1], read.shape[-1]])
+        return self._same.kernel_gradient(wider, unpadded, p.shapes[0])
 
     def _takes_same(self, p: Processor, value: tf.Tensor) -> bool:
         """Return whether it is faster for TensorFlow to pad; an input of more channels would take more memory than that saves time."""
-        *window, channels_in, channels_out = p.shapes[0]
-        is_thin = window[self._along] - 1 > _THIN_TO_KERNEL * value.shape[1 + self._along]
-        is_padded = kernel_form(p.shapes[0], p.device, value.dtype).padded
-        return channels_in == channels_out and not is_thin and not is_padded and all(k % 2 for k in window)
+        shape, device = p.shapes[0], p.device
+        *window, channels_in, channels_out = shape
+        is_thin = sum(map(sum, self._halo)) > _THIN_TO_KERNEL * value.shape[self._axis]
+        if channels_in != channels_out or is_thin or not all(k % 2 for k in window):
+            return False
+        return has_forms(shape, device, value.dtype) and not kernel_form(shape, device, value.dtype).padded

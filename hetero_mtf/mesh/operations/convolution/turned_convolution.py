@@ -2,7 +2,7 @@
 
 The gradient of the input is a forward convolution of the output's gradient. That of the kernel may lay windows over the input or over the
 output's gradient: in 3-D, oneDNN takes about half the time where windows lie over the one of fewer channels, and with few channels of
-both two thirds where that is padded beforehand (`tools.bench.step.kernel_gradients`).
+both 0.6 of it where that is padded beforehand (`tools.bench.step.kernel_gradients`).
 """
 
 from __future__ import annotations
@@ -74,17 +74,30 @@ def read_sides(window: Sequence[int], padding: str) -> list[tuple[int, int]]:
     >>> read_sides([3, 2], "SAME"), read_sides([3, 2], "VALID")
     ([(1, 1), (1, 0)], [(2, 2), (1, 1)])
     """
-    return [(k // 2, (k - 1) // 2) if padding == "SAME" else (k - 1, k - 1) for k in window]
+    if padding == "SAME":
+        return [(after, before) for before, after in window_sides(window)]
+    return [(k - 1, k - 1) for k in window]
 
 
-def same_sides(window: Sequence[int]) -> list[tuple[int, int]]:
-    """Return what padding "same" adds before and after each dimension, at strides of 1.
+def window_sides(window: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the positions before and after its own that a window of padding "same" and stride 1 spans, by dimension.
 
     Parameters
     ----------
     window : (space,) positions that a window spans.
     """
     return [((k - 1) // 2, k // 2) for k in window]
+
+
+def pad_sides(value: tf.Tensor, sides: Sequence[tuple[int, int]]) -> tf.Tensor:
+    """Return [batch, *space, channels] with zeros before and after each spatial dimension.
+
+    Parameters
+    ----------
+    value : the tensor.
+    sides : (space,) zeros before and after.
+    """
+    return tf.pad(value, [(0, 0), *sides, (0, 0)])
 
 
 class KernelForm(NamedTuple):
@@ -103,8 +116,8 @@ class KernelForm(NamedTuple):
 TENSORFLOW = KernelForm(over_output=False, padded=False)  # its own form
 
 
-def kernel_form(shape: Sequence[int], device: str, dtype: tf.DType) -> KernelForm:
-    """Return the form of a kernel's gradient that takes least time, for strides of 1; that of TensorFlow where no other is faster.
+def has_forms(shape: Sequence[int], device: str, dtype: tf.DType) -> bool:
+    """Return whether the forms of a kernel's gradient differ in time as measured: in 3-D on CPUs.
 
     Parameters
     ----------
@@ -112,8 +125,18 @@ def kernel_form(shape: Sequence[int], device: str, dtype: tf.DType) -> KernelFor
     device : TensorFlow device string of the device that computes it.
     dtype : of its tensors; half types are left as they are, as their kernels' sums are rounded otherwise.
     """
-    *taps, channels_in, channels_out = shape
-    if len(taps) != 3 or dtype not in (tf.float32, tf.float64) or tf.DeviceSpec.from_string(device).device_type != "CPU":
+    return len(shape) == 5 and dtype in (tf.float32, tf.float64) and tf.DeviceSpec.from_string(device).device_type == "CPU"
+
+
+def kernel_form(shape: Sequence[int], device: str, dtype: tf.DType) -> KernelForm:
+    """Return the form of a kernel's gradient that takes least time, for strides of 1; that of TensorFlow where no other is faster.
+
+    Parameters
+    ----------
+    shape, device, dtype : as for `has_forms`.
+    """
+    if not has_forms(shape, device, dtype):
         return TENSORFLOW
+    *taps, channels_in, channels_out = shape
     fewer, more = sorted((channels_in, channels_out))
     return KernelForm(channels_in > channels_out, padded=max(taps) > 1 and more <= _FEW and more < 2 * fewer)

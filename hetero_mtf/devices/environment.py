@@ -13,10 +13,12 @@ import hetero_mtf
 # when it is loaded. Steps take up to three times as long then. A value that the user gives stays.
 FAST_KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 # TensorFlow's CPU allocator beside oneDNN grows by doubling regions, takes blocks up to twice as large as asked and returns none. With
-# these it leaves large tensors to the C library, which maps and returns each. glibc reads its own when a process starts.
+# these it leaves large tensors to the C library, which maps and returns each; smaller ones are in few arenas, of which each keeps the most
+# that it ever held. glibc reads its own when a process starts.
 MEMORY_FIRST = {
     "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+    "MALLOC_ARENA_MAX": "2",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")

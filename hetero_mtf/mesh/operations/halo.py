@@ -19,6 +19,7 @@ from hetero_mtf.errors import LayoutError
 from hetero_mtf.mesh.compat import Tensor, mtf
 from hetero_mtf.mesh.implementation import UnevenMeshImpl
 from hetero_mtf.mesh.lowering import Lowering, lower_operation
+from hetero_mtf.mesh.operations.local import Local, Processor
 from hetero_mtf.mesh.operations.transfer import Box, Interval, Pieces, box_of, boxes_of, is_empty_box
 
 
@@ -54,16 +55,30 @@ def exchange_halo(
 
 
 def read_again(x: Tensor, after: Tensor) -> Tensor:
-    """Return a tensor for a backward pass to read: what was exchanged is joined again from the slab and what came from others.
+    """Return a tensor for a backward pass to read: what only copies other tensors is copied once more, so that a step does not keep it.
 
-    So a step keeps the slab, which other backward passes may need too, and the halo, and not the copy of both that the forward pass read.
+    What was exchanged is joined again from the slab, which other backward passes may need too, and the halo; what is rematerialized
+    (`Local`) is computed again from its inputs, which are kept.
 
     Parameters
     ----------
-    x : any tensor; returned as it is unless `exchange_halo` made it.
+    x : any tensor; returned as it is where it is no such copy.
     after : on the same mesh; each processor has its slice of it first.
     """
-    return JoinedAgain(x.operation, after).outputs[0] if isinstance(x.operation, Halo) else x
+    made_by = x.operation
+    if isinstance(made_by, Halo):
+        return JoinedAgain(made_by, after).outputs[0]
+    if not isinstance(made_by, Local) or not made_by.rematerialized:
+        return x
+
+    def again(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
+        *inputs, first = slices
+        with tf.control_dependencies([first]):
+            result: tf.Tensor = made_by.function(p, *inputs)
+        return [result]
+
+    inputs = [JoinedAgain(each.operation, after).outputs[0] if isinstance(each.operation, Halo) else each for each in made_by.inputs]
+    return Local(f"{made_by.name}_again", again, [*inputs, after], [(x.shape, x.dtype)]).outputs[0]
 
 
 class Halo(mtf.Operation):

@@ -52,6 +52,7 @@ class Local(mtf.Operation):
         several processors such late operations run one at a time on each, so that a thread is free
         for results that other processors wait for.
     needs : an operation whose function stores values for this one's function besides its outputs.
+    rematerialized : whether backward passes that read an output compute it once more, see `halo.read_again`.
 
     Notes
     -----
@@ -74,10 +75,12 @@ class Local(mtf.Operation):
         mesh: mtf.Mesh | None = None,
         after: Local | None = None,
         needs: Local | None = None,
+        rematerialized: bool = False,
     ) -> None:
         super().__init__(list(inputs), mesh=mesh, name=name)
         self.after = after
         self.needs = needs
+        self.rematerialized = rematerialized
         self.function = function
         self.summed = frozenset(dimension.name for dimension in summed)
         self.unsplit = frozenset(dimension.name for dimension in unsplit)

@@ -119,13 +119,14 @@ def mean_over_space(x: Tensor) -> Tensor:
     return Local("mean_over_space", forward, [x], [(output, x.dtype)], unsplit=space, gradient=gradient).outputs[0]
 
 
-def pad_space(x: Tensor, padding: Sequence[Sequence[int]], fill: float = 0.0) -> Tensor:
+def pad_space(x: Tensor, padding: Sequence[Sequence[int]], fill: float = 0.0, *, rematerialized: bool = False) -> Tensor:
     """Return `x` [batch, *space, channels] with zeros before and after each spatial dimension.
 
     Parameters
     ----------
     padding : (space, 2) zeros before and after; where there are none the dimension may lie in slabs.
     fill : what is there instead of zeros.
+    rematerialized : as for `Local`.
     """
     batch, *space, channels = x.shape.dims
     wider = [mtf.Dimension(d.name, d.size + sum(sides)) for d, sides in zip(space, padding)]
@@ -142,7 +143,8 @@ def pad_space(x: Tensor, padding: Sequence[Sequence[int]], fill: float = 0.0) ->
         return Local("pad_gradient", backward, [dy], [(x.shape, x.dtype)], unsplit=padded).outputs
 
     output = mtf.Shape([batch, *wider, channels])
-    return Local("pad", forward, [x], [(output, x.dtype)], unsplit=padded, gradient=gradient).outputs[0]
+    outputs = [(output, x.dtype)]
+    return Local("pad", forward, [x], outputs, unsplit=padded, gradient=gradient, rematerialized=rematerialized).outputs[0]
 
 
 def crop_space(x: Tensor, cropping: Sequence[Sequence[int]]) -> Tensor:
@@ -187,8 +189,8 @@ def resized(extents: Sequence[int], interpolation: str) -> Callable[[tf.Tensor],
     return function
 
 
-def concatenate(inputs: Sequence[Tensor], dimension: mtf.Dimension) -> Tensor:
-    """Return the concatenation of `inputs` along their last dimensions, all whole, into `dimension`."""
+def concatenate(inputs: Sequence[Tensor], dimension: mtf.Dimension, *, rematerialized: bool = False) -> Tensor:
+    """Return the concatenation of `inputs` along their last dimensions, all whole, into `dimension`; see `Local` for `rematerialized`."""
     last = [x.shape.dims[-1] for x in inputs]
     output = mtf.Shape([*inputs[0].shape.dims[:-1], dimension])
 
@@ -201,5 +203,5 @@ def concatenate(inputs: Sequence[Tensor], dimension: mtf.Dimension) -> Tensor:
     def gradient(_: Local, dy: Tensor) -> Sequence[Tensor]:
         return Local("concatenate_gradient", backward, [dy], [(x.shape, x.dtype) for x in inputs], unsplit=[*last, dimension]).outputs
 
-    operation = Local("concatenate", forward, inputs, [(output, inputs[0].dtype)], unsplit=[*last, dimension], gradient=gradient)
-    return operation.outputs[0]
+    outputs, unsplit = [(output, inputs[0].dtype)], [*last, dimension]
+    return Local("concatenate", forward, inputs, outputs, unsplit=unsplit, gradient=gradient, rematerialized=rematerialized).outputs[0]

@@ -62,4 +62,5 @@ class MergeOps(LayerContext):
             x.tensor if x.tensor.shape.dims[:-1] == first[:-1] else mtf.reshape(x.tensor, mtf.Shape([*first[:-1], x.channels]))
             for x in inputs
         ]
-        return Value(pool.concatenate(aligned, mtf.Dimension(f"layer{self.index}", self.layer.units)))
+        channels = mtf.Dimension(f"layer{self.index}", self.layer.units)
+        return Value(pool.concatenate(aligned, channels, rematerialized=self.output_slabs is not None))

@@ -39,7 +39,8 @@ class WindowOps(LayerContext):
             space = x.tensor.shape.dims[1:-1]
             sides = [same_sides(d.size, k, s) for d, k, s in zip(space, span, strides)]
             sides[slabs.dimension] = (0, 0)  # is in the halo
-        return pool.pad_space(x.tensor, sides, fill) if any(map(any, sides)) else x.tensor, extents, "VALID"
+        padded = pool.pad_space(x.tensor, sides, fill, rematerialized=True) if any(map(any, sides)) else x.tensor
+        return padded, extents, "VALID"
 
     @property
     def reach(self) -> tuple[Reach, ...]:

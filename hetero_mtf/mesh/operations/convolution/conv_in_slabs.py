@@ -83,7 +83,7 @@ def convolve_slabs(
         if channels_in.size < channels_out.size:
             function, inputs, summed = rule.kernel_gradient, [read_again(x, dy), dy], [*x.shape.dims[:-1], *output.dims[:-1]]
         else:
-            function, inputs, summed = mirror.kernel_gradient, [own, read], own.shape.dims[:-1]
+            function, inputs, summed = mirror.kernel_gradient, [read_again(own, dy), read], own.shape.dims[:-1]
         to_kernel = Local(f"{name}_kernel_gradient", function, inputs, dw, summed=summed, unsplit=unsplit, after=to_input)
         return [to_input.outputs[0], None, to_kernel.outputs[0]]
 

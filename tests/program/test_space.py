@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,22 @@ def test_a_unet_in_slabs_has_the_numbers_of_one_device(build: Callable[[], keras
     with hm.Cluster.local(["cpu:0"] * len(shares)) as cluster:
         model = build()
         compare(model, hm.Plan.space(model, shares, cluster, 2), cluster, 2)
+
+
+@pytest.mark.parametrize("build", [unet2d, lambda: unet3d(8, 2, 3, (4, 6))], ids=["2-D", "3-D"])
+def test_backward_passes_in_slabs_read_no_copies_that_a_step_would_keep(build: Callable[[], keras.Model]) -> None:
+    """What is padded, joined or exchanged in the forward pass is made once more."""
+    copies = re.compile(r"_forward/(pad|concatenate|halo)(_\d+)?/")
+    with hm.Cluster.local(["cpu:0"] * 2) as cluster:
+        model = build()
+        x, y = np.zeros((1, *model.input_shape[1:])), np.zeros((1, *model.output_shape[1:-1]), int)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        with hm.Trainer(model, hm.Plan.space(model, [2, 1], cluster, 1), cluster, loss=loss) as trainer:
+            trainer.build(x, y)
+            operations = trainer._run.engine._tf_graph.get_operations()
+    read = [given.name for op in operations if "_backward/" in op.name for given in op.inputs if given.op.type in ("ConcatV2", "PadV2")]
+    assert [name for name in read if "concatenate" in name and "_again" in name]
+    assert not [name for name in read if copies.search(name)]
 
 
 def test_slabs_meet_samples_and_channels_in_one_network() -> None:

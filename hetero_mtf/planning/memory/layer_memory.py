@@ -88,6 +88,10 @@ class LayerMemory:
     Parameters
     ----------
     stage : its devices and axes count, and the layouts of a layer's neighbours as far as it has them.
+
+    Notes
+    -----
+    A Concatenate in slabs counts as kept. In fact a step keeps its inputs, most of which are kept for others too (`halo.read_again`).
     """
 
     def __init__(self, memory: NetworkMemory, stage: Stage) -> None:

@@ -2,9 +2,9 @@
 
 A 3-D U-Net trains one volume a step on emulated devices, by the first alone and in slabs. Measured is the high-water mark of a worker's
 resident memory after some steps, less what it was when the worker had connected; predicted is what plans say. Then workers get a limit of
-half of what one device needs, in control groups of their own, and the slabs are equal, as the limits are: by one device the training ends
-with a worker killed, in slabs it goes on. All of it is done with workers as they are, and with workers of `--memory-first`, which need so
-much less that half of that takes three devices.
+half of what one device needs, in control groups of their own, and the slabs of three devices are equal, as the limits are: by one device
+the training ends with a worker killed, in slabs it goes on. All of it is done with workers as they are, and with workers of
+`--memory-first`.
 
     python -m tools.bench.space.slab_memory [--shares 1.0,0.5] [--extent 96]
 """
@@ -33,7 +33,8 @@ from tools.results.records import Column, Row
 
 FILTERS, STEPS = (16, 32, 64), 4
 MOST_OF_SINGLE = 0.7
-WORKERS = {"as they are": 2, "memory first": 3}  # and how many devices equal slabs are on
+WORKERS = ("as they are", "memory first")
+EQUAL_SLABS = 3  # two have no room: each takes more than half of one device's, for the runtime and its copy of weights and halos
 EQUAL_SHARE = 0.5  # of a core, of each of the devices with equal slabs
 MEMORY_GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 TABLE = TableForm(
@@ -140,7 +141,7 @@ def measured(extent: int, shares: Sequence[float], workers: str) -> dict[str, An
     devices = {name: trained(name, task, shares, workers) for name in ("alone", "slabs")}
     half = devices["alone"][0]["measured_bytes"] // 2
     ends = {}
-    for name, plan, alike in (("alone", "alone", shares), ("slabs", "equal slabs", [EQUAL_SHARE] * WORKERS[workers])):
+    for name, plan, alike in (("alone", "alone", shares), ("slabs", "equal slabs", [EQUAL_SHARE] * EQUAL_SLABS)):
         try:
             parts = trained(plan, task, alike, workers, half)
             ends[name] = f"trains, {':'.join(str(part['slab']) for part in parts)}"

@@ -5,7 +5,7 @@ filters, and the optimal layouts of layers with slabs and without. Plans come of
 figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone.
 Then steps in slabs are traced, and each layer's passes compared with its curve over the thickness of slabs. Short passes on a limited
 device take what is left of its share just then, so each is the mean of several steps; the median by time is the error that passes with
-half of the predicted time are below.
+half of the predicted time are below. How far the means of every other of the steps are apart shows what no curve could predict.
 
     python -m tools.bench.space.slab_speed [--shares 1.0,0.5] [--extent 64 --extent 96] [--rounds 5]
 """
@@ -58,6 +58,7 @@ CURVES = TableForm(
         Column("passes", "passes of layers", ".0f"),
         Column("median", "off by, median", ".1%", "at_most"),
         Column("by_time", "median by time", ".1%", "at_most"),
+        Column("apart", "halves of the steps apart, median", ".1%"),
         Column("weighted", "all passes together", "+.1%"),
     ),
     case=("extent", "cluster"),
@@ -93,8 +94,8 @@ def timed(extent: int, shares: Sequence[float], pace: Pace) -> dict[str, Any]:
     return {"extent": extent, "shares": list(shares), "figures": figures, "curves": errors, "automatic": hm.plan(profile).strategy}
 
 
-def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> list[tuple[float, float]]:
-    """Return (predicted, traced) seconds of each pass of each layer in slabs, means of several steps."""
+def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> list[tuple[float, float, float]]:
+    """Return predicted and traced seconds of each pass of each layer in slabs: means of every other step, from the first and the second."""
     import hetero_mtf as hm
     from hetero_mtf.planning.cost.layer_cost import Costs
     from hetero_mtf.planning.refinement.observations import observations
@@ -110,7 +111,15 @@ def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> l
         for entry in observations(Costs(profile), [PlanRun(plan, (trace.step_s,), (trace,), trace.step_s, trace.step_s)]):
             if entry.split == "positions":
                 found.setdefault((entry.layer, entry.device, entry.step_pass), []).append((entry.predicted_s, entry.traced_s))
-    return [(statistics.fmean(p for p, _ in each), statistics.fmean(t for _, t in each)) for each in found.values()]
+    return [(_predicted(each), _traced(each[::2]), _traced(each[1::2])) for each in found.values()]
+
+
+def _predicted(passes: Sequence[tuple[float, float]]) -> float:
+    return statistics.fmean(predicted_s for predicted_s, _ in passes)
+
+
+def _traced(passes: Sequence[tuple[float, float]]) -> float:
+    return statistics.fmean(traced_s for _, traced_s in passes)
 
 
 def rows(case: dict[str, Any]) -> list[Row]:
@@ -134,11 +143,11 @@ def rows(case: dict[str, Any]) -> list[Row]:
 
 def curve_row(case: dict[str, Any]) -> Row:
     """Return how far curves over thickness are off."""
-    off = [abs(traced / predicted - 1) for predicted, traced in case["curves"]]
-    by_time = _weighted_median(off, [predicted for predicted, _ in case["curves"]])
-    together = sum(traced for _, traced in case["curves"]) / sum(predicted for predicted, _ in case["curves"]) - 1
-    cells = {"extent": f"{case['extent']}^3", "cluster": cluster_text(case["shares"]), "passes": float(len(case["curves"]))}
-    errors = {"median": statistics.median(off), "by_time": by_time, "weighted": together}
+    predicted, traced = [each[0] for each in case["curves"]], [statistics.fmean(each[1:]) for each in case["curves"]]
+    off = [abs(t / p - 1) for p, t in zip(predicted, traced)]
+    cells = {"extent": f"{case['extent']}^3", "cluster": cluster_text(case["shares"]), "passes": float(len(off))}
+    errors = {"median": statistics.median(off), "by_time": _weighted_median(off, predicted), "weighted": sum(traced) / sum(predicted) - 1}
+    errors["apart"] = statistics.median(abs(first / second - 1) for _, first, second in case["curves"])
     return table_row({**cells, **errors}, {"median": CURVE_ERROR, "by_time": CURVE_ERROR})
 
 

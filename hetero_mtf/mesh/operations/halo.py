@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -66,19 +67,21 @@ def read_again(x: Tensor, after: Tensor) -> Tensor:
     after : on the same mesh; each processor has its slice of it first.
     """
     made_by = x.operation
-    if isinstance(made_by, Halo):
-        return JoinedAgain(made_by, after).outputs[0]
     if not isinstance(made_by, Local) or not made_by.rematerialized:
-        return x
+        return _joined_again(x, after)
 
-    def again(p: Processor, *slices: tf.Tensor) -> Sequence[tf.Tensor]:
+    def again(p: Processor, *slices: tf.Tensor) -> Any:
         *inputs, first = slices
         with tf.control_dependencies([first]):
-            result: tf.Tensor = made_by.function(p, *inputs)
-        return [result]
+            return made_by.function(p, *inputs)
 
-    inputs = [JoinedAgain(each.operation, after).outputs[0] if isinstance(each.operation, Halo) else each for each in made_by.inputs]
+    inputs = [_joined_again(each, after) for each in made_by.inputs]
     return Local(f"{made_by.name}_again", again, [*inputs, after], [(x.shape, x.dtype)]).outputs[0]
+
+
+def _joined_again(x: Tensor, after: Tensor) -> Tensor:
+    """Return what was exchanged, joined again after a tensor; any other tensor as it is."""
+    return JoinedAgain(x.operation, after).outputs[0] if isinstance(x.operation, Halo) else x
 
 
 class Halo(mtf.Operation):

@@ -34,7 +34,7 @@ from tools.results.records import Column, Row
 FILTERS, STEPS = (16, 32, 64), 4
 MOST_OF_SINGLE = 0.7
 WORKERS = ("as they are", "memory first")
-EQUAL_SLABS = 3  # two have no room: each takes more than half of one device's, for the runtime and its copy of weights and halos
+EQUAL_SLABS = 3  # two have no room: the runtime, and what TensorFlow's allocator leaves unused, are not halved
 EQUAL_SHARE = 0.5  # of a core, of each of the devices with equal slabs
 MEMORY_GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 TABLE = TableForm(

@@ -111,15 +111,8 @@ def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> l
         for entry in observations(Costs(profile), [PlanRun(plan, (trace.step_s,), (trace,), trace.step_s, trace.step_s)]):
             if entry.split == "positions":
                 found.setdefault((entry.layer, entry.device, entry.step_pass), []).append((entry.predicted_s, entry.traced_s))
-    return [(_predicted(each), _traced(each[::2]), _traced(each[1::2])) for each in found.values()]
-
-
-def _predicted(passes: Sequence[tuple[float, float]]) -> float:
-    return statistics.fmean(predicted_s for predicted_s, _ in passes)
-
-
-def _traced(passes: Sequence[tuple[float, float]]) -> float:
-    return statistics.fmean(traced_s for _, traced_s in passes)
+    passes = (zip(*each) for each in found.values())
+    return [(statistics.fmean(predicted), statistics.fmean(traced[::2]), statistics.fmean(traced[1::2])) for predicted, traced in passes]
 
 
 def rows(case: dict[str, Any]) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Any
 from hetero_mtf.devices import ClusterRecord, Device, Link, MemoryPool
 from hetero_mtf.graph.records import Layer, LayerGraph, Variable
 from hetero_mtf.layers import kind_of, make_layer
-from hetero_mtf.planning.layout.arrangement import channels
+from hetero_mtf.planning.layout.arrangement import channels, reach_of
 from hetero_mtf.planning.profile.curve import ALONE, PASSES, Curve
 from hetero_mtf.planning.profile.optimizer_spec import OptimizerSpec
 from hetero_mtf.planning.profile.profile import Profile, alike
@@ -163,6 +163,16 @@ def with_rest(profile: Profile, part: Callable[[int], float]) -> Profile:
     known = ((curve, part(curve.device) * curve.seconds[-1]) for curve in together)
     alone = [dataclasses.replace(c, dimension=ALONE, units=c.units[-1:], seconds=(took,), spread=(0.0,)) for c, took in known]
     return dataclasses.replace(profile, curves=(*profile.curves, *alone))
+
+
+def in_slabs(profile: Profile) -> Profile:
+    """Return the profile with layers measured as slabs, in seconds that grow in proportion to their positions."""
+    made = []
+    for curve in profile.curves:
+        if curve.dimension == "output" and curve.step_pass != "update" and reach_of(profile.graph, curve.layer):
+            extent = profile.graph.layers[curve.layer].output_shape[0]
+            made.append(Curve(curve.layer, curve.device, "space", curve.step_pass, curve.batch, (extent,), curve.seconds[-1:], (0.0,)))
+    return dataclasses.replace(profile, curves=(*profile.curves, *made))
 
 
 def _curves(graph: LayerGraph, device: int, speed: float | Speed, batch: int) -> list[Curve]:

@@ -13,11 +13,11 @@ from hetero_mtf.planning.profile.corrections import SPLITS, Corrections, LayerFa
 from hetero_mtf.planning.profile.curve import PASSES
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.profile.what_if import with_twin
-from tests.planning.networks import pair_net, profile_of, with_rest
+from tests.planning.networks import in_slabs, pair_net, profile_of, with_rest
 
-MEASURED = profile_of(pair_net(24, 24, 24), [2e6, 1e6], 0.3, 1e5)
+MEASURED = in_slabs(profile_of(pair_net(24, 24, 24), [2e6, 1e6], 0.3, 1e5))
 FED = dataclasses.replace(MEASURED, launch_s=0.5, feed_s_per_byte=1e-5)
-STRATEGY_NAMES = [name for name in STRATEGIES if name not in ("grid", "space")]
+STRATEGY_NAMES = [name for name in STRATEGIES if name != "grid"]
 
 
 def all_layers(profile: Profile, factor: float) -> tuple[LayerFactor, ...]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import pytest
@@ -9,28 +8,16 @@ from hetero_mtf.errors import NothingToSplitError, PlanError
 from hetero_mtf.planning.choose import plan
 from hetero_mtf.planning.cost.layer_cost import Costs
 from hetero_mtf.planning.cost.step_cost import predict
-from hetero_mtf.planning.layout.arrangement import reach_of
 from hetero_mtf.planning.layout.manual import single_stage
 from hetero_mtf.planning.layout.records import Stage
 from hetero_mtf.planning.memory.stage_memory import stage_memory_bytes
-from hetero_mtf.planning.profile.curve import Curve
 from hetero_mtf.planning.profile.profile import Profile
 from hetero_mtf.planning.strategies.space import best_space, slab_stage
-from tests.planning.networks import Net, pair_net, profile_of, residual_net
+from tests.planning.networks import Net, in_slabs, pair_net, profile_of, residual_net
 from tests.planning.strategies.test_fitting import apart
 
 GRAPH = residual_net()
 EXTENT = max(GRAPH.layers[index].output_shape[0] for index in GRAPH.inputs)
-
-
-def in_slabs(profile: Profile) -> Profile:
-    """Return the profile with layers measured as slabs, in seconds that grow in proportion to their positions."""
-    made = []
-    for curve in profile.curves:
-        if curve.dimension == "output" and curve.step_pass != "update" and reach_of(profile.graph, curve.layer):
-            extent = profile.graph.layers[curve.layer].output_shape[0]
-            made.append(Curve(curve.layer, curve.device, "space", curve.step_pass, curve.batch, (extent,), curve.seconds[-1:], (0.0,)))
-    return dataclasses.replace(profile, curves=(*profile.curves, *made))
 
 
 def measured(speeds: list[float], latency_s: float = 0.0, memory_bytes: int = 2**34) -> Profile:

@@ -83,6 +83,11 @@ def same_padding(size: int, window: int, stride: int) -> int:
     size : extent of the input.
     window : with the gaps of a dilation.
 
+    Notes
+    -----
+    TensorFlow's Conv3D of float64 on a CPU begins (stride - window) // 2 positions after the first one where the outputs' windows end so
+    far before the last; its gradients and float32 do not, and slabs do not.
+
     Examples
     --------
     >>> same_padding(8, 3, 1), same_padding(8, 3, 2), same_padding(7, 3, 2), same_padding(4, 1, 2)

@@ -57,6 +57,7 @@ CURVES = TableForm(
         Column("cluster", "cluster"),
         Column("passes", "passes of layers", ".0f"),
         Column("median", "off by, median", ".1%", "at_most"),
+        Column("unlimited", "on whole cores, median", ".1%", "at_most"),
         Column("by_time", "median by time", ".1%", "at_most"),
         Column("apart", "halves of the steps apart, median", ".1%"),
         Column("weighted", "all passes together", "+.1%"),
@@ -94,8 +95,11 @@ def timed(extent: int, shares: Sequence[float], pace: Pace) -> dict[str, Any]:
     return {"extent": extent, "shares": list(shares), "figures": figures, "curves": errors, "automatic": hm.plan(profile).strategy}
 
 
-def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> list[tuple[float, float, float]]:
-    """Return predicted and traced seconds of each pass of each layer in slabs: means of every other step, from the first and the second."""
+def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> list[tuple[float, float, float, float]]:
+    """Return of each pass of each layer in slabs the device's share of a core, and predicted and traced seconds.
+
+    Traced are the means of every other step, from the first and from the second.
+    """
     import hetero_mtf as hm
     from hetero_mtf.planning.cost.layer_cost import Costs
     from hetero_mtf.planning.refinement.observations import observations
@@ -106,13 +110,15 @@ def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> l
         for _ in range(3):
             trainer.train_on_batch(*task.data)
         traces = tuple(traced_step(trainer.trace_on_batch(*task.data), cluster.devices) for _ in range(TRACES))
+    shares = [device.share for device in cluster.devices]
     found: dict[tuple[int, int, str], list[tuple[float, float]]] = {}
     for trace in traces:
         for entry in observations(Costs(profile), [PlanRun(plan, (trace.step_s,), (trace,), trace.step_s, trace.step_s)]):
             if entry.split == "positions":
                 found.setdefault((entry.layer, entry.device, entry.step_pass), []).append((entry.predicted_s, entry.traced_s))
-    passes = (zip(*each) for each in found.values())
-    return [(statistics.fmean(predicted), statistics.fmean(traced[::2]), statistics.fmean(traced[1::2])) for predicted, traced in passes]
+    passes = ((shares[device], *zip(*each)) for (_, device, _), each in found.items())
+    mean = statistics.fmean
+    return [(share, mean(predicted), mean(traced[::2]), mean(traced[1::2])) for share, predicted, traced in passes]
 
 
 def rows(case: dict[str, Any]) -> list[Row]:
@@ -136,12 +142,19 @@ def rows(case: dict[str, Any]) -> list[Row]:
 
 def curve_row(case: dict[str, Any]) -> Row:
     """Return how far curves over thickness are off."""
-    predicted, traced = [each[0] for each in case["curves"]], [statistics.fmean(each[1:]) for each in case["curves"]]
+    predicted, traced = [each[1] for each in case["curves"]], [statistics.fmean(each[2:]) for each in case["curves"]]
     off = [abs(t / p - 1) for p, t in zip(predicted, traced)]
+    unlimited = [error for error, (share, *_) in zip(off, case["curves"]) if share == 1]
     cells = {"extent": f"{case['extent']}^3", "cluster": cluster_text(case["shares"]), "passes": float(len(off))}
-    errors = {"median": statistics.median(off), "by_time": _weighted_median(off, predicted), "weighted": sum(traced) / sum(predicted) - 1}
-    errors["apart"] = statistics.median(abs(first / second - 1) for _, first, second in case["curves"])
-    return table_row({**cells, **errors}, {"median": CURVE_ERROR, "by_time": CURVE_ERROR})
+    errors: dict[str, float | None] = {
+        "median": statistics.median(off),
+        "unlimited": statistics.median(unlimited) if unlimited else None,
+        "by_time": _weighted_median(off, predicted),
+        "apart": statistics.median(abs(first / second - 1) for *_, first, second in case["curves"]),
+        "weighted": sum(traced) / sum(predicted) - 1,
+    }
+    judged = {name: CURVE_ERROR for name in ("median", "unlimited", "by_time") if errors[name] is not None}
+    return table_row({**cells, **errors}, judged)
 
 
 def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:

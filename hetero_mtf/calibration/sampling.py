@@ -229,7 +229,20 @@ def _upper_and_lower(wanted: Sequence[Point]) -> tuple[list[Point], list[Point]]
 
 
 def _time_probe(session: Any, probe: Probe, windows: Windows) -> dict[str, Measurement]:
+    """Return the seconds of a probe's passes; where a disturbance shows, the smaller ones of two measurements."""
+
     def run(name: str, count: int) -> None:
         session.run(probe.passes[name], {probe.repeats: count})
 
-    return windows.measure({name: functools.partial(run, name) for name in probe.passes})
+    runs = {name: functools.partial(run, name) for name in probe.passes}
+    timed = windows.measure(runs)
+    if _is_disturbed(probe.point, timed):
+        again = windows.measure(runs)
+        timed = {name: min(each, again[name], key=lambda measured: measured.seconds) for name, each in timed.items()}
+    return timed
+
+
+def _is_disturbed(point: Point, timed: Mapping[str, Measurement]) -> bool:
+    """Return whether the forward pass of a layer of some work took no less than both passes, though it has a backward pass."""
+    has_backward = point.input_gradient or any(variable.trainable for variable in point.probe.variables)
+    return has_backward and not point.minor and "forward" in timed and timed["forward"].seconds >= timed["step"].seconds

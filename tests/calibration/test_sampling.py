@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -172,3 +173,26 @@ def test_steps_of_points_are_timed_without_their_passes_in_one_session_and_not_k
     assert [tuple(probe.passes) for probe in built] == [("step",), ("step",)] and len(opened) == 1
     assert len(measured) == 2 and all(each.seconds > 0 for each in measured)
     assert sampler.curves() == []
+
+
+class _Scripted:
+    """Windows whose measurements are known, in seconds of the forward pass and of both."""
+
+    def __init__(self, *seconds: tuple[float, float]) -> None:
+        self.left = list(seconds)
+
+    def measure(self, runs: Any) -> dict[str, Measurement]:
+        return {name: Measurement(each, 0.0) for name, each in zip(("forward", "step"), self.left.pop(0))}
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "taken"),
+    [((1.0, 3.0), (0.5, 1.0), (1.0, 3.0)), ((3.6, 3.5), (1.5, 3.9), (1.5, 3.5)), ((2.0, 2.0), (3.0, 3.0), (2.0, 2.0))],
+)
+def test_a_forward_pass_that_took_as_long_as_both_is_measured_once_more(first: Any, again: Any, taken: Any) -> None:
+    heavy, *_ = (point for point in points(_network(), BATCH) if not point.minor and point.input_gradient)
+    for point, wanted in ((heavy, taken), (dataclasses.replace(heavy, minor=True), first)):
+        windows = _Scripted(first, again)
+        timed = sampling._time_probe(None, SimpleNamespace(point=point, passes={"forward": None, "step": None}), windows)
+        assert (timed["forward"].seconds, timed["step"].seconds) == wanted
+        assert len(windows.left) == (1 if first[0] < first[1] or point.minor else 0)

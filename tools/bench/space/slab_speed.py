@@ -7,7 +7,7 @@ Then steps in slabs are traced, and each layer's passes compared with its curve 
 device take what is left of its share just then, so each is the mean of several steps; the median by time is the error that passes with
 half of the predicted time are below. How far the means of every other of the steps are apart shows what no curve could predict.
 
-    python -m tools.bench.space.slab_speed [--shares 1.0,0.5] [--extent 64 --extent 96] [--rounds 5]
+    python -m tools.bench.space.slab_speed [--shares 1.0,0.5] [--sets avx512,sse41] [--extent 64 --extent 96] [--rounds 5]
 """
 
 from __future__ import annotations
@@ -66,13 +66,14 @@ CURVES = TableForm(
 )
 
 
-def timed(extent: int, shares: Sequence[float], pace: Pace) -> dict[str, Any]:
+def timed(extent: int, shares: Sequence[float], sets: Sequence[str], pace: Pace) -> dict[str, Any]:
     """Return plans, their seconds and the errors of curves for volumes of an extent.
 
     Parameters
     ----------
     extent : of the volume in each dimension.
     shares : (devices,) of a core.
+    sets : (devices,) newest instruction set of each; empty for all.
     pace : how long to measure.
     """
     import hetero_mtf as hm
@@ -80,7 +81,7 @@ def timed(extent: int, shares: Sequence[float], pace: Pace) -> dict[str, Any]:
 
     model = unet3d(extent, 1, 2, FILTERS)
     task = TrainingTask(model, 1)
-    with hm.Cluster.emulate(shares) as cluster:
+    with hm.Cluster.emulate(shares, instruction_sets=sets) as cluster:
         profile = hm.calibrate(cluster, model, 1, optimizer=task.settings["optimizer"], budget_s=pace.budget_s)
         made = {name: hm.plan(profile, strategy=name) for name in ("space", "filters", "layers")}
         whole = dataclasses.replace(profile, curves=tuple(curve for curve in profile.curves if curve.dimension != "space"))
@@ -92,7 +93,8 @@ def timed(extent: int, shares: Sequence[float], pace: Pace) -> dict[str, Any]:
     for name, plan in plans.items():
         figures[name]["predicted_s"] = plan.predicted.step_s if plan.predicted is not None else None
         figures[name]["slabs"] = list(plan.stages[0].layouts[0].slabs)
-    return {"extent": extent, "shares": list(shares), "figures": figures, "curves": errors, "automatic": hm.plan(profile).strategy}
+    case = {"extent": extent, "shares": list(shares), "sets": list(sets)}
+    return {**case, "figures": figures, "curves": errors, "automatic": hm.plan(profile).strategy}
 
 
 def curve_errors(task: TrainingTask, plan: Any, cluster: Any, profile: Any) -> list[tuple[float, float, float, float]]:
@@ -131,7 +133,7 @@ def rows(case: dict[str, Any]) -> list[Row]:
     for name, entry in case["figures"].items():
         median_s, spread = median_and_spread(entry["rounds_s"])
         planned = name == "space"
-        cells = {"extent": f"{case['extent']}^3", "cluster": cluster_text(case["shares"]), "arrangement": arrangement_text(name)}
+        cells = {"extent": f"{case['extent']}^3", "cluster": _cluster(case), "arrangement": arrangement_text(name)}
         cells["slabs"] = ":".join(map(str, entry["slabs"])) or "-"
         predicted_ms = None if entry["predicted_s"] is None else 1e3 * entry["predicted_s"]
         figures = {"predicted_ms": predicted_ms, "measured_ms": 1e3 * median_s, "spread": spread, "times_fast": fast_s / median_s}
@@ -145,7 +147,7 @@ def curve_row(case: dict[str, Any]) -> Row:
     predicted, traced = [each[1] for each in case["curves"]], [statistics.fmean(each[2:]) for each in case["curves"]]
     off = [abs(t / p - 1) for p, t in zip(predicted, traced)]
     unlimited = [error for error, (share, *_) in zip(off, case["curves"]) if share == 1]
-    cells = {"extent": f"{case['extent']}^3", "cluster": cluster_text(case["shares"]), "passes": float(len(off))}
+    cells = {"extent": f"{case['extent']}^3", "cluster": _cluster(case), "passes": float(len(off))}
     errors: dict[str, float | None] = {
         "median": statistics.median(off),
         "unlimited": statistics.median(unlimited) if unlimited else None,
@@ -157,6 +159,12 @@ def curve_row(case: dict[str, Any]) -> Row:
     return table_row({**cells, **errors}, judged)
 
 
+def _cluster(case: dict[str, Any]) -> str:
+    """Return the devices as `emulate:` takes them."""
+    shares = cluster_text(case["shares"])
+    return ",".join(f"{share}@{name}" for share, name in zip(shares.split(","), case["sets"])) or shares
+
+
 def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
     ordered, half = sorted(zip(values, weights)), sum(weights) / 2
     reached = itertools.accumulate(weight for _, weight in ordered)
@@ -165,15 +173,17 @@ def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float
 
 @click.command(help=__doc__)
 @shares_option
+@click.option("--sets", default="", help="Newest instruction set of each device, such as avx512,sse41.")
 @click.option("--extent", "extents", type=int, multiple=True, default=(64, 96), show_default=True, help="Of a volume, or several.")
 @pace_options(5, 1, 240.0)
 @output_options(after="extent", resumes=True)
-def main(shares: tuple[float, ...], extents: tuple[int, ...], pace: Pace, output: Output) -> None:
+def main(shares: tuple[float, ...], sets: str, extents: tuple[int, ...], pace: Pace, output: Output) -> None:
     """Measure, and print both tables."""
     cases, table, curves = Cases(output), [], []
     for extent in extents:
-        found = cases.find(extent=extent, shares=list(shares))
-        case = found or cases.measure(f"{extent}^3 on {shares}", functools.partial(timed, extent, shares, pace))
+        names = sets.split(",") if sets else []
+        found = cases.find(extent=extent, shares=list(shares), sets=names)
+        case = found or cases.measure(f"{extent}^3 on {shares} {sets}".rstrip(), functools.partial(timed, extent, shares, names, pace))
         table += rows(case)
         curves.append(curve_row(case))
     note = f"Filters of the levels: {', '.join(map(str, FILTERS))}. `auto` takes {cases.done[-1]['automatic']} for the last volume."

@@ -28,13 +28,15 @@ def test_a_profile_is_planned_by_the_strategy_asked_for(cli, profile, tmp_path, 
     assert Plan.load(tmp_path / "plan.json").strategy == strategy
 
 
-@pytest.mark.fast("batch")
+@pytest.mark.fast("batch", "space")
 @pytest.mark.parametrize("strategy", MANUAL)
 def test_typed_shares_make_a_plan_of_every_kind_that_takes_them(cli, model, tmp_path, strategy):
     said = cli("plan", *model, *LOCAL, "--shares", "3,1", "--strategy", strategy, "-o", tmp_path / "plan.json")
     assert said.code == 0, said.err
     plan = Plan.load(tmp_path / "plan.json")
-    assert plan.strategy == strategy and (plan.stages[0].layouts[0].samples == (6, 2)) == (strategy != "filters")
+    data = plan.stages[0].layouts[0]
+    assert plan.strategy == strategy and (data.samples == (6, 2)) == (strategy in ("batch", "hybrid"))
+    assert (data.slabs == (6, 2)) == (strategy == "space")
 
 
 def test_weights_are_mixed_where_the_batch_is_split(cli, model, tmp_path):

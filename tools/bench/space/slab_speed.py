@@ -31,6 +31,7 @@ from tools.results.records import Column, Row
 
 FILTERS, TRACES = (16, 32, 64), 10
 WANTED, CURVE_ERROR = 1.3, 0.1
+EMULATED = "An emulated device of part of a core that has waited runs at full speed at first: short passes take less than curves say."
 WITHOUT = ("filters", "layers without slabs")  # and each device alone
 TABLE = TableForm(
     "slab_speed",
@@ -187,8 +188,8 @@ def main(shares: tuple[float, ...], sets: str, extents: tuple[int, ...], pace: P
         table += rows(case)
         curves.append(curve_row(case))
     note = f"Filters of the levels: {', '.join(map(str, FILTERS))}. `auto` takes {cases.done[-1]['automatic']} for the last volume."
-    output.publish(CURVES, curves)
-    click.echo(shown(CURVES, curves))
+    output.publish(CURVES, curves, [EMULATED])
+    click.echo(shown(CURVES, curves, [EMULATED]))
     output.report(TABLE, table, [note])
 
 

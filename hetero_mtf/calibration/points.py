@@ -70,9 +70,14 @@ class Point:
     stands_for_whole: bool = False
 
     @property
+    def trains(self) -> bool:
+        """Whether it has weights that train."""
+        return any(variable.trainable for variable in self.probe.variables)
+
+    @property
     def updates(self) -> bool:
         """Whether the optimizer's update is measured here: once, with all units, as it grows in proportion to the weights."""
-        return (self.full or self.stands_for_whole) and any(variable.trainable for variable in self.probe.variables)
+        return (self.full or self.stands_for_whole) and self.trains
 
     @property
     def shares_batch(self) -> bool:

@@ -244,5 +244,5 @@ def _time_probe(session: Any, probe: Probe, windows: Windows) -> dict[str, Measu
 
 def _is_disturbed(point: Point, timed: Mapping[str, Measurement]) -> bool:
     """Return whether the forward pass of a layer of some work took no less than both passes, though it has a backward pass."""
-    has_backward = point.input_gradient or any(variable.trainable for variable in point.probe.variables)
+    has_backward = point.input_gradient or point.trains
     return has_backward and not point.minor and "forward" in timed and timed["forward"].seconds >= timed["step"].seconds

@@ -5,7 +5,8 @@ filters, and the optimal layouts of layers with slabs and without. Plans come of
 figure is the median over rounds. efficiency = ideal / measured, ideal = 1 / sum over devices of 1 / T_d, T_d the step of device d alone.
 Then steps in slabs are traced, and each layer's passes compared with its curve over the thickness of slabs. Short passes on a limited
 device take what is left of its share just then, so each is the mean of several steps; the median by time is the error that passes with
-half of the predicted time are below. How far the means of every other of the steps are apart shows what no curve could predict.
+half of the predicted time are below. How far the means of every other of the steps are apart shows what no curve could predict. Devices of
+a whole core are judged by themselves too, as emulation slows short passes less than long ones.
 
     python -m tools.bench.space.slab_speed [--shares 1.0,0.5] [--sets avx512,sse41] [--extent 64 --extent 96] [--rounds 5]
 """
@@ -181,8 +182,8 @@ def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float
 def main(shares: tuple[float, ...], sets: str, extents: tuple[int, ...], pace: Pace, output: Output) -> None:
     """Measure, and print both tables."""
     cases, table, curves = Cases(output), [], []
+    names = sets.split(",") if sets else []
     for extent in extents:
-        names = sets.split(",") if sets else []
         found = cases.find(extent=extent, shares=list(shares), sets=names)
         case = found or cases.measure(f"{extent}^3 on {shares} {sets}".rstrip(), functools.partial(timed, extent, shares, names, pace))
         table += rows(case)
